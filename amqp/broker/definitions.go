@@ -1,0 +1,274 @@
+package broker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/warrenmq/warren/amqp/auth"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/persist"
+	"github.com/warrenmq/warren/queue"
+)
+
+// Kinds of definitions in the store; package auth has more.
+const (
+	kindVHost    = 'V'
+	kindExchange = 'X'
+	kindQueue    = 'Q'
+	kindBinding  = 'B'
+)
+
+// The stored forms. Names are bytes, not text, since AMQP names may hold
+// anything; arguments are wire bytes, which keep every type and the order.
+type (
+	vhostDefinition struct {
+		Name string `json:"name"`
+	}
+	storedExchange struct {
+		Name       []byte `json:"name"`
+		Type       string `json:"type"`
+		Durable    bool   `json:"durable"`
+		AutoDelete bool   `json:"auto_delete"`
+		Internal   bool   `json:"internal"`
+		Arguments  []byte `json:"arguments"`
+	}
+	storedQueue struct {
+		Name        []byte `json:"name"`
+		ID          uint64 `json:"id"`
+		Type        string `json:"type"`
+		AutoDelete  bool   `json:"auto_delete"`
+		MaxPriority int    `json:"max_priority"`
+		Arguments   []byte `json:"arguments"`
+	}
+	storedBinding struct {
+		Source      []byte `json:"source"`
+		Destination []byte `json:"destination"`
+		ToQueue     bool   `json:"to_queue"`
+		Key         []byte `json:"key"`
+		Arguments   []byte `json:"arguments"`
+	}
+)
+
+func exchangeDefinition(x *Exchange) storedExchange {
+	return storedExchange{[]byte(x.Name), x.Type, x.Durable, x.AutoDelete, x.Internal, x.Arguments.Append(nil)}
+}
+
+func queueDefinition(q *Queue) storedQueue {
+	return storedQueue{[]byte(q.Name), q.ID, q.Type, q.AutoDelete, q.MaxPriority, q.Arguments.Append(nil)}
+}
+
+func bindingDefinition(b *Binding) storedBinding {
+	return storedBinding{[]byte(b.Source), []byte(b.Destination()), b.ToQueue(), []byte(b.Key), b.Arguments.Append(nil)}
+}
+
+// encodeDefinition: the stored forms are plain structs, which cannot fail.
+func encodeDefinition(value any) []byte {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("broker: encode %T: %v", value, err))
+	}
+	return b
+}
+
+// recovery is the state of Broker.recover.
+type recovery struct {
+	b        *Broker
+	bindings []persist.Definition // last, when both ends are there
+	queues   []*Queue
+	vhosts   map[string]*VHost
+	found    bool
+}
+
+// recover loads definitions and messages. fresh: the store had none.
+func (b *Broker) recover() (fresh bool, err error) {
+	r := &recovery{b: b, vhosts: map[string]*VHost{}}
+	if err := b.store.Definitions(r.definition); err != nil {
+		return false, fmt.Errorf("recover definitions: %w", err)
+	}
+	if !r.found {
+		return true, nil
+	}
+	for _, d := range r.bindings {
+		if err := r.binding(d); err != nil {
+			return false, fmt.Errorf("recover binding in vhost %q: %w", d.VHost, err)
+		}
+	}
+	shared := map[*persist.Record]*queue.Message{}
+	for _, q := range r.queues {
+		if err := q.Recover(b.store.Log(q.ID), !b.store.CleanStart(), shared); err != nil {
+			return false, err
+		}
+	}
+	r.dropOrphans()
+	return false, r.complete()
+}
+
+func (r *recovery) definition(d persist.Definition) error {
+	r.found = true
+	var err error
+	switch d.Kind {
+	case kindVHost:
+		r.vhost(d.VHost)
+	case kindExchange:
+		err = r.exchange(d)
+	case kindQueue:
+		err = r.queue(d)
+	case kindBinding:
+		r.bindings = append(r.bindings, d)
+	default:
+		var known bool
+		known, err = r.b.Users.Load(d.Kind, d.VHost, d.Name, d.Value)
+		if err == nil && !known {
+			err = fmt.Errorf("unknown kind")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("definition of kind %q, name %q, vhost %q: %w", d.Kind, d.Name, d.VHost, err)
+	}
+	return nil
+}
+
+// vhost finds or makes a virtual host: definitions come in the order of their
+// keys, not of what needs what.
+func (r *recovery) vhost(name string) *VHost {
+	v := r.vhosts[name]
+	if v == nil {
+		v = newVHost(r.b, name)
+		r.vhosts[name] = v
+	}
+	return v
+}
+
+// change edits a virtual host without writing anything back.
+func (r *recovery) change(name string, edit func(v *VHost, e *edit) error) error {
+	v := r.vhost(name)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	if err := edit(v, e); err != nil {
+		return err
+	}
+	next := e.next
+	v.topology.Store(&next)
+	return nil
+}
+
+func (r *recovery) exchange(d persist.Definition) error {
+	var s storedExchange
+	args, err := decodeDefinition(d.Value, &s, &s.Arguments)
+	if err != nil {
+		return err
+	}
+	if _, ok := exchange.New[*destination](s.Type, exchange.Options{}); !ok {
+		return fmt.Errorf("exchange type %q is not known to this version", s.Type)
+	}
+	return r.change(d.VHost, func(v *VHost, e *edit) error {
+		x := &Exchange{Name: string(s.Name), Type: s.Type, Durable: s.Durable, AutoDelete: s.AutoDelete, Internal: s.Internal, Arguments: args}
+		if ae, has, err := alternateExchange(v.Name, x.Name, args); err == nil && has {
+			x.Alternate, x.HasAlternate = ae, true
+		}
+		e.addExchange(x)
+		return nil
+	})
+}
+
+func (r *recovery) queue(d persist.Definition) error {
+	var s storedQueue
+	args, err := decodeDefinition(d.Value, &s, &s.Arguments)
+	if err != nil {
+		return err
+	}
+	return r.change(d.VHost, func(v *VHost, e *edit) error {
+		q := v.makeQueue(queue.Config{
+			VHost: v.Name, Name: string(s.Name), Durable: true, AutoDelete: s.AutoDelete, Arguments: args, MaxPriority: s.MaxPriority,
+		}, s.Type, s.ID)
+		e.addQueue(q)
+		r.queues = append(r.queues, q)
+		return nil
+	})
+}
+
+func (r *recovery) binding(d persist.Definition) error {
+	var s storedBinding
+	args, err := decodeDefinition(d.Value, &s, &s.Arguments)
+	if err != nil {
+		return err
+	}
+	return r.change(d.VHost, func(v *VHost, e *edit) error {
+		to := BindRequest{Destination: string(s.Destination), ToQueue: s.ToQueue}
+		dest, err := e.destination(&Client{}, &to)
+		if err != nil {
+			return err
+		}
+		if _, ok := e.next.exchanges.Get(string(s.Source)); !ok {
+			return noExchange(v.Name, string(s.Source))
+		}
+		e.addBinding(&Binding{Source: string(s.Source), Key: string(s.Key), Arguments: args, destination: dest})
+		return nil
+	})
+}
+
+// dropOrphans clears logs whose queue has no definition: a crash came between
+// the declare's commit and nothing, or an older version left them.
+func (r *recovery) dropOrphans() {
+	known := map[uint64]bool{}
+	for _, q := range r.queues {
+		known[q.ID] = true
+	}
+	var orphans []*persist.Log
+	for _, id := range r.b.store.Logs() {
+		if !known[id] {
+			orphans = append(orphans, r.b.store.Log(id))
+		}
+	}
+	if len(orphans) > 0 {
+		r.b.log.Warn("dropping messages of queues that have no definition", "queues", len(orphans))
+		r.b.store.Update(nil, nil, orphans, nil)
+	}
+}
+
+// complete adds predeclared exchanges that a newer version has and makes the
+// virtual hosts visible.
+func (r *recovery) complete() error {
+	next := *r.b.vhosts.Load()
+	for name, v := range r.vhosts {
+		v.mu.Lock()
+		e := v.begin()
+		v.predeclare(e)
+		e.finish(nil)
+		v.mu.Unlock()
+		next = next.Set(name, v)
+	}
+	r.b.vhosts.Store(&next)
+	return nil
+}
+
+func decodeDefinition(value []byte, into any, arguments *[]byte) (frames.Table, error) {
+	if err := json.Unmarshal(value, into); err != nil {
+		return nil, fmt.Errorf("read stored definition: %w", err)
+	}
+	t, _, err := frames.ReadTable(*arguments)
+	if err != nil {
+		return nil, fmt.Errorf("read stored arguments: %w", err)
+	}
+	return t, nil
+}
+
+// userStore keeps users and permissions beside the definitions.
+func (b *Broker) userStore() auth.Store {
+	if b.store == nil {
+		return nil
+	}
+	return userStore{b.store}
+}
+
+type userStore struct{ store *persist.Store }
+
+func (s userStore) Put(kind byte, vhost, name string, value []byte, done func(error)) {
+	s.store.Update([]persist.Definition{{Key: persist.Key{Kind: kind, VHost: vhost, Name: name}, Value: value}}, nil, nil, done)
+}
+
+func (s userStore) Delete(kind byte, vhost, name string, done func(error)) {
+	s.store.Update(nil, []persist.Key{{Kind: kind, VHost: vhost, Name: name}}, nil, done)
+}

@@ -1,0 +1,217 @@
+package broker
+
+import (
+	"strings"
+
+	"github.com/warrenmq/warren/amqp/auth"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/frames"
+)
+
+// DeclareExchange does exchange.declare. Checks and their order are
+// RabbitMQ's: type, default exchange, permission, name, alternate exchange,
+// equivalence. wait: done will be called when the exchange is durable.
+func (v *VHost) DeclareExchange(c *Client, m *frames.ExchangeDeclare, done func(error)) (wait bool, err error) {
+	name := stripCRLF(m.Exchange)
+	if m.Passive {
+		return false, v.checkExchangeExists(c, name)
+	}
+	if _, known := exchange.New[*destination](m.Type, exchange.Options{}); !known {
+		return false, unknownExchangeType(v.broker.Profile, m.Type)
+	}
+	if err := refuseDefaultExchange(name); err != nil {
+		return false, err
+	}
+	if err := v.check(c, auth.Exchange, name, auth.Configure); err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	if cur, ok := e.next.exchanges.Get(name); ok {
+		return false, v.equivalentExchange(cur.Exchange, m)
+	}
+	x, err := v.newExchange(c, name, m)
+	if err != nil {
+		return false, err
+	}
+	e.addExchange(x)
+	return e.finish(done), nil
+}
+
+func (v *VHost) newExchange(c *Client, name string, m *frames.ExchangeDeclare) (*Exchange, error) {
+	if strings.HasPrefix(name, "amq.") {
+		return nil, frames.Errorf(frames.AccessRefused, "exchange name '%s' contains reserved prefix 'amq.*'", name)
+	}
+	x := &Exchange{
+		Name: name, Type: m.Type, Durable: m.Durable, AutoDelete: m.AutoDelete, Internal: m.Internal, Arguments: m.Arguments,
+	}
+	ae, has, aeErr := alternateExchange(v.Name, name, m.Arguments)
+	if aeErr != nil {
+		return nil, aeErr
+	}
+	if has {
+		if err := v.check(c, auth.Exchange, name, auth.Read); err != nil {
+			return nil, err
+		}
+		if err := v.check(c, auth.Exchange, ae, auth.Write); err != nil {
+			return nil, err
+		}
+		x.Alternate, x.HasAlternate = ae, true
+	}
+	return x, nil
+}
+
+func (v *VHost) checkExchangeExists(c *Client, name string) error {
+	if err := refuseDefaultExchange(name); err != nil {
+		return err
+	}
+	if err := v.checkPassive(c, auth.Exchange, name); err != nil {
+		return err
+	}
+	if _, ok := v.Exchange(name); !ok {
+		return noExchange(v.Name, name)
+	}
+	return nil
+}
+
+func (v *VHost) equivalentExchange(x *Exchange, m *frames.ExchangeDeclare) error {
+	object := exchangeText(v.Name, x.Name)
+	if x.Type != m.Type {
+		return inequivalentText("type", object, m.Type, x.Type)
+	}
+	for _, p := range []struct {
+		name          string
+		received, cur bool
+	}{{"durable", m.Durable, x.Durable}, {"auto_delete", m.AutoDelete, x.AutoDelete}, {"internal", m.Internal, x.Internal}} {
+		if p.received != p.cur {
+			return inequivalentBool(p.name, object, p.received, p.cur)
+		}
+	}
+	return orNil(equivalentExchangeArguments(v.Name, x.Name, x.Arguments, m.Arguments))
+}
+
+// DeleteExchange does exchange.delete; an exchange that is missing counts as
+// deleted.
+func (v *VHost) DeleteExchange(c *Client, m *frames.ExchangeDelete, done func(error)) (wait bool, err error) {
+	name := stripCRLF(m.Exchange)
+	if err := refuseDefaultExchange(name); err != nil {
+		return false, err
+	}
+	if strings.HasPrefix(name, "amq.") {
+		return false, frames.Errorf(frames.AccessRefused, "deletion of system %s not allowed", exchangeText(v.Name, name))
+	}
+	if err := v.check(c, auth.Exchange, name, auth.Configure); err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	x, ok := e.next.exchanges.Get(name)
+	if !ok {
+		return false, nil
+	}
+	if m.IfUnused && len(v.bindings.bySource[name]) > 0 {
+		return false, frames.Errorf(frames.PreconditionFailed, "%s in use", exchangeText(v.Name, name))
+	}
+	e.removeExchange(x.Exchange)
+	return e.finish(done), nil
+}
+
+// BindRequest is queue.bind, queue.unbind, exchange.bind or exchange.unbind.
+type BindRequest struct {
+	Source, Destination, Key string
+	ToQueue                  bool
+	Arguments                frames.Table
+}
+
+// Bind does queue.bind and exchange.bind; a binding that is there stays as it
+// is.
+func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
+	return v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
+		source, _ := e.next.exchanges.Get(b.Source)
+		if err := exchange.ValidateBinding(source.Type, b.Arguments); err != nil {
+			return err
+		}
+		e.addBinding(b)
+		return nil
+	})
+}
+
+// Unbind does queue.unbind and exchange.unbind; a binding, exchange or queue
+// that is missing counts as unbound.
+func (v *VHost) Unbind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
+	wait, err = v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
+		if cur := v.bindings.get(b); cur != nil {
+			e.removeBinding(cur)
+		}
+		return nil
+	})
+	if fe, ok := err.(*frames.Error); ok && fe.Code == frames.NotFound {
+		return false, nil
+	}
+	return wait, err
+}
+
+// changeBinding does the checks that bind and unbind share, in RabbitMQ's
+// order, and then the change.
+func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change func(*edit, *Binding) error) (bool, error) {
+	r.Source, r.Destination = stripCRLF(r.Source), stripCRLF(r.Destination)
+	if err := v.checkBinding(c, &r); err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	if _, ok := e.next.exchanges.Get(r.Source); !ok {
+		return false, noExchange(v.Name, r.Source)
+	}
+	d, err := e.destination(c, &r)
+	if err != nil {
+		return false, err
+	}
+	if err := change(e, &Binding{Source: r.Source, Key: r.Key, Arguments: r.Arguments, destination: d}); err != nil {
+		return false, err
+	}
+	return e.finish(done), nil
+}
+
+func (v *VHost) checkBinding(c *Client, r *BindRequest) error {
+	kind := auth.Exchange
+	if r.ToQueue {
+		kind = auth.Queue
+	}
+	if err := v.check(c, kind, r.Destination, auth.Write); err != nil {
+		return err
+	}
+	if !r.ToQueue {
+		if err := refuseDefaultExchange(r.Destination); err != nil {
+			return err
+		}
+	}
+	if err := refuseDefaultExchange(r.Source); err != nil {
+		return err
+	}
+	if err := v.check(c, auth.Exchange, r.Source, auth.Read); err != nil {
+		return err
+	}
+	if x, ok := v.Exchange(r.Source); ok && x.Type == "topic" {
+		return v.checkTopic(c, r.Source, r.Key, auth.Read)
+	}
+	return nil
+}
+
+func (e *edit) destination(c *Client, r *BindRequest) (*destination, error) {
+	if !r.ToQueue {
+		x, ok := e.next.exchanges.Get(r.Destination)
+		if !ok {
+			return nil, noExchange(e.v.Name, r.Destination)
+		}
+		return x.Exchange.destination, nil
+	}
+	q, ok := e.next.queues.Get(r.Destination)
+	if !ok {
+		return nil, noQueue(e.v.Name, r.Destination)
+	}
+	return q.destination, q.exclusiveTo(c)
+}

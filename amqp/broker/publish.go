@@ -1,0 +1,326 @@
+package broker
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/warrenmq/warren/amqp/auth"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/queue"
+)
+
+// Publication is one basic.publish with its content, as it stands in the
+// connection's read buffer: everything here is borrowed until Route and
+// Compose have returned.
+type Publication struct {
+	Exchange, RoutingKey []byte
+	Properties           frames.Properties
+	// BodySize is the body's size in bytes, which may be more than was kept of
+	// a body that is too large.
+	BodySize uint64
+
+	// Filled by Route.
+	Persistent bool
+	Priority   uint8
+	Expiration int64
+	exchange   *Exchange
+	hasBCC     bool
+}
+
+// Router routes for one channel: scratch memory, and the last route, which
+// serves as long as the topology is the same value. Not safe for concurrent
+// use.
+type Router struct {
+	queues  []*queue.Queue
+	found   []*destination
+	visited []*Exchange
+	keys    [][]byte
+
+	// The last route, and what it is valid for.
+	snapshot      *topology
+	exchange, key []byte
+	node          *exchangeNode
+	cached        bool
+
+	// The exchange that the user was last seen to have write permission on.
+	permitted        *Exchange
+	permittedVersion uint64
+}
+
+// Route checks a publish in RabbitMQ's order and says which queues it goes
+// to, each once. The slice is valid until the next call. No queue and no
+// error: the publish is unroutable.
+func (v *VHost) Route(r *Router, c *Client, p *Publication) ([]*queue.Queue, error) {
+	if p.BodySize > v.broker.MaxMessageSize {
+		return nil, frames.Errorf(frames.PreconditionFailed, "message size %d is larger than configured max size %d", p.BodySize, v.broker.MaxMessageSize)
+	}
+	t := v.topology.Load()
+	if t != r.snapshot || !bytes.Equal(p.Exchange, r.exchange) {
+		r.enter(t, p.Exchange)
+	}
+	if err := v.checkPublish(r, c, p); err != nil {
+		return nil, err
+	}
+	p.exchange = r.node.Exchange
+	if r.cached && len(r.keys) == 0 && bytes.Equal(p.RoutingKey, r.key) {
+		return r.queues, nil
+	}
+	return r.route(t, p), nil
+}
+
+// enter makes the router ready for an exchange of a snapshot.
+func (r *Router) enter(t *topology, name []byte) {
+	r.snapshot, r.cached = t, false
+	r.exchange = append(r.exchange[:0], name...)
+	r.node, _ = t.exchanges.GetBytes(name)
+}
+
+// checkPublish does the checks that come before routing, reading of the
+// properties only what it needs.
+func (v *VHost) checkPublish(r *Router, c *Client, p *Publication) error {
+	if err := v.checkWrite(r, c, p); err != nil {
+		return err
+	}
+	if r.node == nil {
+		return noExchange(v.Name, string(p.Exchange))
+	}
+	if r.node.Internal {
+		return frames.Errorf(frames.AccessRefused, "cannot publish to internal %s", exchangeText(v.Name, r.node.Name))
+	}
+	late := compat.PublishCheckOrder4.In(v.broker.Profile)
+	if late {
+		if err := v.checkContent(r, p); err != nil {
+			return err
+		}
+	}
+	if r.node.Type == "topic" {
+		if err := v.checkTopic(c, r.node.Name, string(p.RoutingKey), auth.Write); err != nil {
+			return err
+		}
+	}
+	if err := v.checkUserID(c, p); err != nil {
+		return err
+	}
+	if late {
+		return nil
+	}
+	return v.checkContent(r, p)
+}
+
+func (v *VHost) checkWrite(r *Router, c *Client, p *Publication) error {
+	version := v.broker.Auth.Version()
+	if r.node != nil && r.permitted == r.node.Exchange && r.permittedVersion == version {
+		return nil
+	}
+	if err := v.check(c, auth.Exchange, string(p.Exchange), auth.Write); err != nil {
+		return err
+	}
+	if r.node != nil {
+		r.permitted, r.permittedVersion = r.node.Exchange, version
+	}
+	return nil
+}
+
+func (v *VHost) checkUserID(c *Client, p *Publication) error {
+	id, ok := p.Properties.UserID()
+	if !ok || string(id) == c.User || slices.Contains(v.broker.Auth.Tags(c.User), "impersonator") {
+		return nil
+	}
+	return frames.Errorf(frames.PreconditionFailed, "user_id property set to '%s' but authenticated user was '%s'", id, c.User)
+}
+
+// checkContent reads the properties that routing and queues need.
+func (v *VHost) checkContent(r *Router, p *Publication) error {
+	r.keys = r.keys[:0]
+	p.Expiration, p.hasBCC = -1, false
+	mode, ok := p.Properties.DeliveryMode()
+	p.Persistent = mode == 2
+	if ok && mode != 1 && mode != 2 && compat.CheckDeliveryMode.In(v.broker.Profile) {
+		return frames.Errorf(frames.PreconditionFailed, "invalid message: {delivery_mode_unknown,%d}", mode)
+	}
+	p.Priority, _ = p.Properties.Priority()
+	if text, ok := p.Properties.Expiration(); ok {
+		ms, err := parseExpiration(text)
+		if err != nil {
+			return err
+		}
+		p.Expiration = ms
+	}
+	if headers, ok := p.Properties.Headers(); ok && len(headers) > 0 {
+		return r.senderSelected(p, headers)
+	}
+	return nil
+}
+
+// senderSelected collects the routing keys of the CC and BCC headers.
+func (r *Router) senderSelected(p *Publication, headers frames.RawTable) error {
+	for _, name := range [...]string{"CC", "BCC"} {
+		value, ok := headers.Lookup(name)
+		if !ok {
+			continue
+		}
+		if value.Type != 'A' {
+			return frames.Errorf(frames.PreconditionFailed, `invalid message: {unacceptable_type_in_header,"%s",%s}`, name, frames.TypeName(value.Decode()))
+		}
+		p.hasBCC = p.hasBCC || name == "BCC"
+		for it := value.ArrayIter(); it.Next(); {
+			if e := it.Value(); e.Type == 'S' {
+				r.keys = append(r.keys, e.Data)
+			}
+		}
+	}
+	return nil
+}
+
+// route finds the queues for a publication. The result is kept as the last
+// route when only exchange and key decided it.
+func (r *Router) route(t *topology, p *Publication) []*queue.Queue {
+	r.queues, r.visited = r.queues[:0], r.visited[:0]
+	headers, _ := p.Properties.Headers()
+	m := exchange.Message{RoutingKey: p.RoutingKey, Headers: headers}
+	r.key, r.cached = append(r.key[:0], p.RoutingKey...), len(r.keys) == 0
+	r.visit(t, r.node, &m)
+	r.distinct()
+	return r.queues
+}
+
+// visit routes through one exchange and, over its bindings to exchanges and
+// its alternate exchange, through others; each once a message, which cuts
+// loops.
+func (r *Router) visit(t *topology, x *exchangeNode, m *exchange.Message) {
+	if slices.Contains(r.visited, x.Exchange) {
+		return
+	}
+	r.visited = append(r.visited, x.Exchange)
+	if x.Name == "" {
+		r.visitDefault(t, m)
+		return
+	}
+	if x.Type == "headers" {
+		r.cached = false
+	}
+	start := len(r.found)
+	r.found = x.matcher.Route(r.found, m)
+	for _, key := range r.keys {
+		r.found = x.matcher.Route(r.found, &exchange.Message{RoutingKey: key, Headers: m.Headers})
+	}
+	found := len(r.found)
+	for i := start; i < found; i++ {
+		d := r.found[i]
+		if d.queue != nil {
+			r.queues = append(r.queues, d.queue.Queue)
+		} else if next, ok := t.exchanges.Get(d.exchange.Name); ok {
+			r.visit(t, next, m)
+		}
+	}
+	clear(r.found[start:])
+	r.found = r.found[:start]
+	if found == start && x.HasAlternate {
+		if ae, ok := t.exchanges.Get(x.Alternate); ok {
+			r.visit(t, ae, m)
+		}
+	}
+}
+
+// visitDefault: the routing key is the queue's name.
+func (r *Router) visitDefault(t *topology, m *exchange.Message) {
+	if q, ok := t.queues.GetBytes(m.RoutingKey); ok {
+		r.queues = append(r.queues, q.Queue)
+	}
+	for _, key := range r.keys {
+		if q, ok := t.queues.GetBytes(key); ok {
+			r.queues = append(r.queues, q.Queue)
+		}
+	}
+}
+
+// distinct leaves one copy a queue.
+func (r *Router) distinct() {
+	switch n := len(r.queues); {
+	case n < 2:
+	case n <= 16:
+		kept := r.queues[:1]
+		for _, q := range r.queues[1:] {
+			if !slices.Contains(kept, q) {
+				kept = append(kept, q)
+			}
+		}
+		r.queues = kept
+	default:
+		slices.SortFunc(r.queues, func(a, b *queue.Queue) int {
+			if a.ID < b.ID {
+				return -1
+			}
+			return 1
+		})
+		r.queues = slices.Compact(r.queues)
+	}
+}
+
+// Compose makes the message that the queues share. body becomes the
+// message's; the caller has copied it out of its buffer.
+func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
+	m := a.NewMessage()
+	m.Exchange = p.exchange.Name
+	m.RoutingKey = a.String(p.RoutingKey)
+	if p.hasBCC {
+		m.Properties = p.withoutBCC()
+	} else {
+		m.Properties = a.Copy(p.Properties.Raw())
+	}
+	m.Content = body
+	m.Priority, m.Persistent, m.Expiration = p.Priority, p.Persistent, p.Expiration
+	return m
+}
+
+// withoutBCC removes the BCC header, which recipients must not see.
+func (p *Publication) withoutBCC() []byte {
+	values := p.Properties.Values()
+	headers := slices.DeleteFunc(values.Headers, func(f frames.Field) bool { return f.Key == "BCC" })
+	return p.Properties.AppendWithHeaders(nil, headers)
+}
+
+// maxExpiration is RabbitMQ's bound on times in milliseconds: ten years.
+const maxExpiration = 315360000000
+
+// parseExpiration reads the expiration property as RabbitMQ does: a decimal
+// number of milliseconds that fills the whole string.
+func parseExpiration(text []byte) (int64, error) {
+	refuse := func(format string, a ...any) (int64, error) {
+		return 0, frames.Errorf(frames.PreconditionFailed, "invalid expiration '%s': "+format, append([]any{text}, a...)...)
+	}
+	digits, negative := text, false
+	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
+		negative, digits = digits[0] == '-', digits[1:]
+	}
+	n := 0
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	if n == 0 {
+		return refuse("no_integer")
+	}
+	if n < len(digits) {
+		return refuse("{leftover_string,%q}", digits[n:])
+	}
+	number := bytes.TrimLeft(digits, "0")
+	if len(number) == 0 {
+		return 0, nil
+	}
+	if negative {
+		return refuse("{value_negative,-%s}", number)
+	}
+	if len(number) > 12 {
+		return refuse("{value_too_large,%s}", number)
+	}
+	var ms int64
+	for _, d := range number {
+		ms = ms*10 + int64(d-'0')
+	}
+	if ms > maxExpiration {
+		return refuse("{value_too_large,%d}", ms)
+	}
+	return ms, nil
+}

@@ -1,0 +1,329 @@
+package broker
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/persist"
+)
+
+// VHost is a virtual host: exchanges, queues and bindings of their own.
+// Methods may be called from any goroutine.
+type VHost struct {
+	// Immutable.
+	Name   string
+	broker *Broker
+	log    *slog.Logger
+
+	topology atomic.Pointer[topology]
+
+	mu       sync.Mutex // one change of the topology at a time
+	bindings bindingSet
+	owned    map[any][]*Queue // exclusive queues by the connection that owns them
+	deleted  bool
+}
+
+func newVHost(b *Broker, name string) *VHost {
+	v := &VHost{Name: name, broker: b, log: b.log.With("vhost", name), bindings: newBindingSet(), owned: map[any][]*Queue{}}
+	v.topology.Store(&topology{})
+	return v
+}
+
+// Client is who asks the broker for something: a user on a connection.
+type Client struct {
+	User string
+	// Owner identifies the connection: its exclusive queues belong to it. A
+	// pointer.
+	Owner any
+	// Connection names it in events.
+	Connection string
+}
+
+// edit is a change of the topology in the making: the next snapshot, and what
+// of it goes to the store. mu is held from begin to finish.
+type edit struct {
+	v       *VHost
+	next    topology
+	puts    []persist.Definition
+	deletes []persist.Key
+	logs    []*persist.Log
+	events  []Event
+	err     error
+}
+
+func (v *VHost) begin() *edit {
+	return &edit{v: v, next: *v.topology.Load()}
+}
+
+// finish makes the edit what everybody sees and hands it to the store. wait:
+// done will be called, with the store's error or nil, when it is durable.
+func (e *edit) finish(done func(error)) (wait bool) {
+	next := e.next
+	e.v.topology.Store(&next)
+	for i := range e.events {
+		e.v.broker.Hooks.Emit(&e.events[i])
+	}
+	if e.v.broker.store == nil || len(e.puts)+len(e.deletes)+len(e.logs) == 0 {
+		return false
+	}
+	e.v.broker.store.Update(e.puts, e.deletes, e.logs, done)
+	return true
+}
+
+// put and remove keep or forget a definition, when there is a store.
+func (e *edit) put(kind byte, name string, value any) {
+	if e.v.broker.store == nil {
+		return
+	}
+	e.puts = append(e.puts, persist.Definition{
+		Key:   persist.Key{Kind: kind, VHost: e.v.Name, Name: name},
+		Value: encodeDefinition(value),
+	})
+}
+
+func (e *edit) remove(kind byte, name string) {
+	if e.v.broker.store != nil {
+		e.deletes = append(e.deletes, persist.Key{Kind: kind, VHost: e.v.Name, Name: name})
+	}
+}
+
+// event records what happened, if anybody listens.
+func (e *edit) event(ev Event) {
+	if !e.v.broker.Hooks.Observing() {
+		return
+	}
+	ev.VHost, ev.At = e.v.Name, e.v.broker.Clock.Now()
+	e.events = append(e.events, ev)
+}
+
+// addExchange puts a new exchange into the edit. Its type is known.
+func (e *edit) addExchange(x *Exchange) {
+	x.destination = &destination{exchange: x}
+	m, _ := exchange.New[*destination](x.Type, e.v.broker.matcherOptions())
+	e.next.exchanges = e.next.exchanges.Set(x.Name, &exchangeNode{Exchange: x, matcher: m})
+	if e.v.keepsExchange(x) {
+		e.put(kindExchange, x.Name, exchangeDefinition(x))
+	}
+	e.event(Event{Step: ExchangeDeclared, Exchange: x.Name})
+}
+
+// keepsExchange says whether an exchange outlives a restart.
+func (v *VHost) keepsExchange(x *Exchange) bool {
+	return x.Durable || transientExchangesSurvive.In(v.broker.Profile)
+}
+
+// addBinding puts a binding into the edit; false when it was there.
+func (e *edit) addBinding(b *Binding) bool {
+	if e.v.bindings.get(b) != nil {
+		return false
+	}
+	source, _ := e.next.exchanges.Get(b.Source)
+	b.stored = e.v.keepsExchange(source.Exchange) && e.v.keepsDestination(b.destination)
+	e.v.bindings.add(b)
+	e.rematch(source, source.matcher.Bind(b.matched()))
+	if b.stored {
+		e.put(kindBinding, b.identity(), bindingDefinition(b))
+	}
+	e.event(b.event(BindingAdded))
+	return true
+}
+
+func (v *VHost) keepsDestination(d *destination) bool {
+	if d.queue != nil {
+		return d.queue.stored
+	}
+	return v.keepsExchange(d.exchange)
+}
+
+func (b *Binding) matched() exchange.Binding[*destination] {
+	return exchange.Binding[*destination]{Destination: b.destination, Key: b.Key, Arguments: b.Arguments}
+}
+
+func (b *Binding) event(s Step) Event {
+	ev := Event{Step: s, Exchange: b.Source, RoutingKey: b.Key}
+	if b.ToQueue() {
+		ev.Queue = b.Destination()
+	} else {
+		ev.Text = b.Destination()
+	}
+	return ev
+}
+
+func (e *edit) rematch(x *exchangeNode, m exchange.Matcher[*destination]) {
+	e.next.exchanges = e.next.exchanges.Set(x.Name, &exchangeNode{Exchange: x.Exchange, matcher: m})
+}
+
+// removeBinding takes a binding out, and its source with it if that is
+// auto-delete and this was its last binding as a source.
+func (e *edit) removeBinding(b *Binding) {
+	e.v.bindings.remove(b)
+	if b.stored {
+		e.remove(kindBinding, b.identity())
+	}
+	e.event(b.event(BindingRemoved))
+	source, ok := e.next.exchanges.Get(b.Source)
+	if !ok {
+		return // going itself
+	}
+	e.rematch(source, source.matcher.Unbind(b.matched()))
+	if source.AutoDelete && len(e.v.bindings.bySource[b.Source]) == 0 {
+		e.removeExchange(source.Exchange)
+	}
+}
+
+// removeExchange takes an exchange and all its bindings out.
+func (e *edit) removeExchange(x *Exchange) {
+	e.next.exchanges = e.next.exchanges.Delete(x.Name)
+	if e.v.keepsExchange(x) {
+		e.remove(kindExchange, x.Name)
+	}
+	e.removeBindings(e.v.bindings.bySource[x.Name])
+	e.removeBindings(e.v.bindings.byDestination[x.destination])
+	e.event(Event{Step: ExchangeDeleted, Exchange: x.Name})
+}
+
+func (e *edit) removeBindings(set map[string]*Binding) {
+	all := make([]*Binding, 0, len(set))
+	for _, b := range set {
+		all = append(all, b)
+	}
+	for _, b := range all {
+		if e.v.bindings.get(b) == b {
+			e.removeBinding(b)
+		}
+	}
+}
+
+// removeQueue takes a queue, which has been deleted itself, and all its
+// bindings out.
+func (e *edit) removeQueue(q *Queue) {
+	if cur, ok := e.next.queues.Get(q.Name); !ok || cur != q {
+		return
+	}
+	e.next.queues = e.next.queues.Delete(q.Name)
+	e.removeBindings(e.v.bindings.byDestination[q.destination])
+	if q.Owner != nil {
+		e.v.disown(q)
+	}
+	if q.stored {
+		e.remove(kindQueue, q.Name)
+	}
+	if q.Durable && e.v.broker.store != nil {
+		e.logs = append(e.logs, e.v.broker.store.Log(q.ID))
+	}
+	e.event(Event{Step: QueueDeleted, Queue: q.Name})
+}
+
+func (v *VHost) disown(q *Queue) {
+	left := v.owned[q.Owner][:0]
+	for _, o := range v.owned[q.Owner] {
+		if o != q {
+			left = append(left, o)
+		}
+	}
+	if len(left) == 0 {
+		delete(v.owned, q.Owner)
+		return
+	}
+	v.owned[q.Owner] = left
+}
+
+// OwnerGone deletes the exclusive queues of a connection that has ended. It
+// returns when nobody can see them any more.
+func (v *VHost) OwnerGone(owner any) {
+	v.mu.Lock()
+	mine := append([]*Queue(nil), v.owned[owner]...)
+	v.mu.Unlock()
+	for _, q := range mine {
+		if _, err := q.Delete(false, false); err == nil {
+			v.dropQueue(q, nil)
+		}
+	}
+}
+
+// dropQueue takes a queue that has been deleted out of the topology.
+func (v *VHost) dropQueue(q *Queue, done func(error)) (wait bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	e.removeQueue(q)
+	return e.finish(done)
+}
+
+// ConsumerGone is to be called when a queue said that its last consumer has
+// gone (queue.Queue.RemoveConsumer): it deletes the auto-delete queue.
+func (v *VHost) ConsumerGone(q *Queue) {
+	if q.DeleteIfAbandoned() {
+		v.dropQueue(q, nil)
+	}
+}
+
+// Queue finds a queue.
+func (v *VHost) Queue(name string) (*Queue, bool) { return v.topology.Load().queues.Get(name) }
+
+// Exchange finds an exchange.
+func (v *VHost) Exchange(name string) (*Exchange, bool) {
+	x, ok := v.topology.Load().exchanges.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return x.Exchange, true
+}
+
+// Queues lists the queues of the moment.
+func (v *VHost) Queues() []*Queue {
+	t := v.topology.Load()
+	all := make([]*Queue, 0, t.queues.Len())
+	for _, q := range t.queues.All() {
+		all = append(all, q)
+	}
+	return all
+}
+
+// Exchanges lists the exchanges of the moment.
+func (v *VHost) Exchanges() []*Exchange {
+	t := v.topology.Load()
+	all := make([]*Exchange, 0, t.exchanges.Len())
+	for _, x := range t.exchanges.All() {
+		all = append(all, x.Exchange)
+	}
+	return all
+}
+
+// Bindings lists the bindings of the moment, without the implicit ones of the
+// default exchange.
+func (v *VHost) Bindings() []*Binding {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []*Binding
+	for _, set := range v.bindings.bySource {
+		for _, b := range set {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// predeclare makes the exchanges every virtual host has.
+func (v *VHost) predeclare(e *edit) {
+	for _, x := range []Exchange{
+		{Name: "", Type: "direct"}, {Name: "amq.direct", Type: "direct"}, {Name: "amq.fanout", Type: "fanout"},
+		{Name: "amq.topic", Type: "topic"}, {Name: "amq.headers", Type: "headers"}, {Name: "amq.match", Type: "headers"},
+		{Name: "amq.rabbitmq.trace", Type: "topic", Internal: true},
+	} {
+		v.predeclareOne(e, x)
+	}
+	if v.Name == v.broker.options.DefaultVHost && logExchange.In(v.broker.Profile) {
+		v.predeclareOne(e, Exchange{Name: "amq.rabbitmq.log", Type: "topic", Internal: true})
+	}
+}
+
+func (v *VHost) predeclareOne(e *edit, x Exchange) {
+	if _, ok := e.next.exchanges.Get(x.Name); !ok {
+		x.Durable = true
+		e.addExchange(&x)
+	}
+}

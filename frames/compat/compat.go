@@ -1,0 +1,118 @@
+// Package compat is the one table of what clients can see differ between the
+// two RabbitMQ versions that Warren follows: 3.10.8 (profile 3) and 4.3.6
+// (profile 4). Code that behaves differently by version asks a row of this
+// table; there is no other place with a version in it.
+//
+// Each row names where the fact comes from: "verified" means both versions
+// were asked on the wire.
+//
+// Intended differences from 4.3.6, because a broker for tests refuses nothing
+// that users' programs still do: transient non-exclusive queues, global qos
+// and a frame-max of 4096 stay permitted; message headers keep the client's
+// bytes, order and types; and a foreign protocol header is answered with
+// AMQP 0 0 9 1 in both profiles, since Warren speaks nothing else.
+package compat
+
+import "fmt"
+
+// Profile is the RabbitMQ version whose behaviour is followed. The zero value
+// is not valid; use V3 or V4.
+type Profile uint8
+
+// The profiles.
+const (
+	V3 Profile = 3 // RabbitMQ 3.10.8
+	V4 Profile = 4 // RabbitMQ 4.3.6, the default
+)
+
+// Parse reads the value of --compat.
+func Parse(s string) (Profile, error) {
+	switch s {
+	case "3":
+		return V3, nil
+	case "4":
+		return V4, nil
+	}
+	return 0, fmt.Errorf("unknown compatibility profile %q: give 3 (RabbitMQ 3.10.8) or 4 (RabbitMQ 4.3.6)", s)
+}
+
+// String gives "3" or "4".
+func (p Profile) String() string { return fmt.Sprint(uint8(p)) }
+
+// Row is one difference: what it is about, where the fact comes from, and the
+// value in each profile.
+type Row[T any] struct {
+	What, Source string
+	V3, V4       T
+}
+
+// In gives the row's value in a profile. Any goroutine.
+func (r *Row[T]) In(p Profile) T {
+	if p == V3 {
+		return r.V3
+	}
+	return r.V4
+}
+
+const verified = "verified on 3.10.8 and 4.3.6"
+
+// The table.
+var (
+	Version = Row[string]{"version in server-properties", verified, "3.10.8", "4.3.6"}
+
+	Platform = Row[string]{"platform in server-properties", verified, "Erlang/OTP 25.2.3", "Erlang/OTP 29.1.2"}
+
+	Copyright = Row[string]{"copyright holder in server-properties", verified,
+		"Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",
+		"Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries"}
+
+	UnknownExchangeTypeCode = Row[uint16]{"reply code for an unknown exchange type", verified, 503, 406}
+
+	AccessPrefix = Row[bool]{"access-refused texts name the permission: 'write access to' instead of 'access to'", verified, false, true}
+
+	InitialFrameMax = Row[uint32]{"largest frame payload before tune-ok", "RabbitMQ source, key initial_frame_max", 4096, 8192}
+
+	MaxMessageSize = Row[uint64]{"default largest message body, bytes", "source for 3.10.8 (128 MiB); verified on 4.3.6 (16 MiB)", 128 << 20, 16 << 20}
+
+	HeaderSizeCap = Row[uint64]{"body size in a content header that is refused at once with 501; 0 = none", verified, 0, 512 << 20}
+
+	BodyOverrun = Row[bool]{"body longer than its header said: 501 instead of waiting silently", verified, false, true}
+
+	Anonymous = Row[bool]{"SASL ANONYMOUS offered", verified, false, true}
+
+	OldProtocolHeader = Row[bool]{"protocol header AMQP 1 1 8 0 (0-8) accepted", verified, true, false}
+
+	CancelOkCancels = Row[bool]{"basic.cancel-ok from a client acts as basic.cancel instead of 503", verified, false, true}
+
+	HeaderNumbersByValue = Row[bool]{"headers exchange: the number 1 matches 1.0 and other widths", verified, true, false}
+
+	PassiveDeclareNeedsPermission = Row[bool]{"a passive declare needs any one permission on the object", verified, false, true}
+
+	CheckDeliveryMode = Row[bool]{"delivery_mode other than 1 or 2 is refused with 406", verified, true, false}
+
+	QueueTypeInjected = Row[bool]{"x-queue-type is added to the stored queue arguments when the client gave none", verified, false, true}
+
+	QueueModeValidated = Row[bool]{"x-queue-mode of a classic queue is validated", verified, true, false}
+
+	QueueVersion1 = Row[bool]{"x-queue-version 1 accepted", verified, true, false}
+
+	QueueTypeShownAgainstDefault = Row[bool]{"inequivalent x-queue-type is compared with the default type instead of 'none'", verified, false, true}
+
+	EmptyQueueTypeIsDefault = Row[bool]{"x-queue-type \"\" or \"undefined\" means the default type", verified, false, true}
+
+	MasterLocator = Row[bool]{"x-queue-master-locator accepted", verified, true, false}
+
+	ClassicLeaderLocator = Row[bool]{"x-queue-leader-locator valid on classic queues", verified, false, true}
+
+	MinPriorities = Row[bool]{"x-max-priority 0 acts as 1", verified, false, true}
+
+	TransientExchangesSurvive = Row[bool]{"transient exchanges survive a restart", verified, false, true}
+
+	UserChannelLimitText = Row[string]{"text for a user's channel limit", verified,
+		"number of channels opened for user '%s' has reached the maximum allowed user limit of (%d)",
+		"number of channels opened for user '%s' has reached the maximum allowed user limit of %d"}
+
+	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
+
+	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
+)

@@ -1,0 +1,243 @@
+package queue
+
+import (
+	"container/heap"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Domain says which of the clock's two readings a timer follows.
+type Domain uint8
+
+// MessageTime runs message expiry, delays, x-expires, aging and consumer
+// timeouts; a test may move it. ConnectionTime runs heartbeats, handshake and
+// socket deadlines; it is the real time always, so that moving messages by an
+// hour does not kill every connection.
+const (
+	MessageTime Domain = iota
+	ConnectionTime
+)
+
+// Clock is the only source of time in the frames, exchange, queue and amqp
+// rooms: two readings, and one heap of timers for each that asks them. All
+// methods may be called from any goroutine.
+type Clock struct {
+	offset atomic.Int64 // nanoseconds that message time runs ahead of real time
+
+	mu      sync.Mutex
+	timers  [2]timerHeap
+	nextID  uint64
+	stopped bool
+
+	kick chan struct{} // one slot: the earliest timer changed
+	done chan struct{}
+	once sync.Once
+
+	// firing serialises timer callbacks between the clock's goroutine and
+	// Advance, so that they run one at a time and in order.
+	firing sync.Mutex
+}
+
+// Timer is one pending call of Clock.AfterFunc.
+type Timer struct {
+	clock *Clock
+	fn    func()
+	at    int64 // nanoseconds in its domain
+	id    uint64
+	index int // in the heap; -1 when not pending
+	dom   Domain
+}
+
+// NewClock starts a clock. Its goroutine starts with the first timer and ends
+// with Stop.
+func NewClock() *Clock {
+	return &Clock{kick: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Now reads message time.
+func (c *Clock) Now() time.Time {
+	return time.Now().Add(time.Duration(c.offset.Load()))
+}
+
+// NowMillis reads message time in milliseconds since the Unix epoch, the unit
+// of expiry times.
+func (c *Clock) NowMillis() int64 { return c.read(MessageTime) / int64(time.Millisecond) }
+
+// ConnectionNow reads connection time.
+func (c *Clock) ConnectionNow() time.Time { return time.Now() }
+
+func (c *Clock) read(d Domain) int64 {
+	now := time.Now().UnixNano()
+	if d == MessageTime {
+		now += c.offset.Load()
+	}
+	return now
+}
+
+// AfterFunc calls fn once, on the clock's goroutine or inside Advance, when
+// the domain's time has moved on by delay. fn must not block; it may set and
+// stop timers but must not call Advance.
+func (c *Clock) AfterFunc(d Domain, delay time.Duration, fn func()) *Timer {
+	if delay < 0 {
+		delay = 0
+	}
+	t := &Timer{clock: c, fn: fn, dom: d, index: -1}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return t
+	}
+	first := c.nextID == 0
+	c.arm(t, c.read(d)+int64(delay))
+	if first {
+		go c.run()
+	}
+	return t
+}
+
+// Reset arms the timer again, delay from now, whether it fired or not. It
+// saves the allocation of a new timer for those that repeat.
+func (t *Timer) Reset(delay time.Duration) {
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	if t.index >= 0 {
+		heap.Remove(&c.timers[t.dom], t.index)
+	}
+	c.arm(t, c.read(t.dom)+int64(delay))
+}
+
+// Stop disarms the timer. False means that it had fired or was stopped
+// before; its function may still be running then.
+func (t *Timer) Stop() bool {
+	c := t.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.index < 0 {
+		return false
+	}
+	heap.Remove(&c.timers[t.dom], t.index)
+	return true
+}
+
+// arm pushes a timer. mu is held.
+func (c *Clock) arm(t *Timer, at int64) {
+	c.nextID++
+	t.at, t.id = at, c.nextID
+	heap.Push(&c.timers[t.dom], t)
+	if t.index == 0 {
+		select {
+		case c.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Advance moves message time forward and runs what has become due, in order
+// of due time, before it returns. For tests of users' programs; a negative d
+// is ignored.
+func (c *Clock) Advance(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	c.offset.Add(int64(d))
+	c.fire()
+}
+
+// Stop ends the clock's goroutine; pending timers never fire. Later timers
+// are taken and never fire either.
+func (c *Clock) Stop() {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.once.Do(func() { close(c.done) })
+}
+
+// run sleeps until the earliest timer of either domain and fires it.
+func (c *Clock) run() {
+	sleep := time.NewTimer(time.Hour)
+	defer sleep.Stop()
+	for {
+		sleep.Reset(c.untilNext())
+		select {
+		case <-c.done:
+			return
+		case <-c.kick:
+		case <-sleep.C:
+			c.fire()
+		}
+	}
+}
+
+func (c *Clock) untilNext() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := time.Hour
+	for d := range c.timers {
+		if h := c.timers[d]; len(h) > 0 {
+			wait = min(wait, time.Duration(h[0].at-c.read(Domain(d))))
+		}
+	}
+	return max(wait, 0)
+}
+
+// fire runs every due timer, earliest first.
+func (c *Clock) fire() {
+	c.firing.Lock()
+	defer c.firing.Unlock()
+	for {
+		fn := c.popDue()
+		if fn == nil {
+			return
+		}
+		fn()
+	}
+}
+
+func (c *Clock) popDue() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil
+	}
+	for d := range c.timers {
+		h := &c.timers[d]
+		if len(*h) > 0 && (*h)[0].at <= c.read(Domain(d)) {
+			return heap.Pop(h).(*Timer).fn
+		}
+	}
+	return nil
+}
+
+// timerHeap orders timers by due time, then by the order they were set.
+type timerHeap []*Timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].id < h[j].id
+}
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *timerHeap) Push(x any) {
+	t := x.(*Timer)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+func (h *timerHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	t := old[n]
+	old[n] = nil
+	*h = old[:n]
+	t.index = -1
+	return t
+}

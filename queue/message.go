@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/warrenmq/warren/persist"
+)
+
+// Message is one published message: what the publisher sent, immutable from
+// the moment the first queue takes it, and shared by every queue it goes to.
+type Message struct {
+	// Exchange is the name the message was published to.
+	Exchange string
+	// RoutingKey is the publisher's routing key; Warren's own memory.
+	RoutingKey string
+	// Properties are the content header's property flags and values, as the
+	// client sent them (less BCC).
+	Properties []byte
+	// Content is the body.
+	Content []byte
+	// Priority is the priority property, 0 when absent; not yet capped by any
+	// queue.
+	Priority uint8
+	// Persistent says that delivery mode is 2.
+	Persistent bool
+	// Expiration is the expiration property in milliseconds, -1 when absent.
+	Expiration int64
+
+	// record ties the queues' journal entries of this message together; nil
+	// until the first durable queue takes a persistent message.
+	record *persist.Record
+}
+
+// Journaled gives the message's record, made by Track or at recovery; nil for
+// a message that is on no disk.
+func (m *Message) Journaled() *persist.Record { return m.record }
+
+// Track prepares the message for durable queues: w.Stored(token) is called
+// once when every queue's copy is safe. w may be nil. The publisher must hold
+// the record (persist.Record.Hold) around the enqueues.
+func (m *Message) Track(w persist.Waiter, token uint64) *persist.Record {
+	m.record = new(persist.Record)
+	m.record.Init(m, w, token)
+	return m.record
+}
+
+// The stored head of a message: flag byte, priority, expiration (8 bytes),
+// exchange and routing key as short strings, then the properties.
+const headFixed = 1 + 1 + 8
+
+const headPersistent = 1
+
+// HeadSize implements persist.Payload.
+func (m *Message) HeadSize() int {
+	return headFixed + 1 + len(m.Exchange) + 1 + len(m.RoutingKey) + len(m.Properties)
+}
+
+// AppendHead implements persist.Payload.
+func (m *Message) AppendHead(dst []byte) []byte {
+	var flags byte
+	if m.Persistent {
+		flags |= headPersistent
+	}
+	dst = append(dst, flags, m.Priority)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(m.Expiration))
+	dst = append(dst, byte(len(m.Exchange)))
+	dst = append(dst, m.Exchange...)
+	dst = append(dst, byte(len(m.RoutingKey)))
+	dst = append(dst, m.RoutingKey...)
+	return append(dst, m.Properties...)
+}
+
+// Body implements persist.Payload.
+func (m *Message) Body() []byte { return m.Content }
+
+// recovered rebuilds a message from the store.
+func recovered(head, body []byte, r *persist.Record) (*Message, error) {
+	m := &Message{Content: body, record: r}
+	if len(head) < headFixed+2 {
+		return nil, fmt.Errorf("read stored message: head of %d bytes is too short", len(head))
+	}
+	m.Persistent = head[0]&headPersistent != 0
+	m.Priority = head[1]
+	m.Expiration = int64(binary.BigEndian.Uint64(head[2:]))
+	rest := head[headFixed:]
+	for _, s := range []*string{&m.Exchange, &m.RoutingKey} {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
+			return nil, fmt.Errorf("read stored message: head ends inside a name")
+		}
+		*s = string(rest[1 : 1+int(rest[0])])
+		rest = rest[1+int(rest[0]):]
+	}
+	m.Properties = rest
+	return m, nil
+}
+
+// Arena gives messages their memory: message structs and small byte strings
+// are carved from blocks that the garbage collector owns, so that a message
+// costs no allocation of its own. A block lives as long as its longest-lived
+// message. Not safe for concurrent use: each connection has one.
+type Arena struct {
+	bytes    []byte
+	messages []Message
+}
+
+const (
+	arenaBytes    = 32 << 10
+	arenaMessages = 32
+	// arenaLargest is the longest byte string carved from a block; longer ones
+	// get memory of their own, so that a block is never pinned by one of them.
+	arenaLargest = 4 << 10
+)
+
+// NewMessage gives a zero message.
+func (a *Arena) NewMessage() *Message {
+	if len(a.messages) == 0 {
+		a.messages = make([]Message, arenaMessages)
+	}
+	m := &a.messages[0]
+	a.messages = a.messages[1:]
+	return m
+}
+
+// Bytes gives n bytes with no spare capacity, their content undefined.
+func (a *Arena) Bytes(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	if n > arenaLargest {
+		return make([]byte, n)
+	}
+	if len(a.bytes) < n {
+		a.bytes = make([]byte, arenaBytes)
+	}
+	b := a.bytes[:n:n]
+	a.bytes = a.bytes[n:]
+	return b
+}
+
+// Copy is Bytes filled with b.
+func (a *Arena) Copy(b []byte) []byte {
+	c := a.Bytes(len(b))
+	copy(c, b)
+	return c
+}
+
+// String is Copy as a string. The bytes are never written again, which is
+// what makes the conversion safe.
+func (a *Arena) String(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	c := a.Copy(b)
+	return unsafe.String(&c[0], len(c))
+}
+
+// Trim lets go of the blocks, so that an idle connection holds none.
+func (a *Arena) Trim() { *a = Arena{} }

@@ -1,0 +1,393 @@
+package queue
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warrenmq/warren/frames"
+)
+
+// Config is what a queue is declared with. Immutable.
+type Config struct {
+	VHost, Name string
+	Durable     bool
+	AutoDelete  bool
+	// Owner is the connection an exclusive queue belongs to; nil for others.
+	Owner any
+	// Arguments are the declared arguments, in order and with their types.
+	Arguments frames.Table
+	// MaxPriority is the highest priority the queue tells apart; 0 is plain
+	// arrival order.
+	MaxPriority int
+	// ID is the incarnation id, unique in this process; for durable queues
+	// unique in the store.
+	ID uint64
+	// Journal keeps persistent messages; nil for a queue that is not durable.
+	Journal Journal
+	// Pump serves deliveries beyond deliverBound.
+	Pump *Pump
+}
+
+// Queue is one queue: the messages that wait, in order, and the consumers
+// they go to in turn. It has no goroutine: whoever brings work (a publish, an
+// acknowledgement, a new consumer) delivers a bounded number of messages and
+// leaves the rest to the pump. All methods may be called from any goroutine.
+//
+// Lock order: the queue's mutex comes before a channel's, an outbox's and the
+// store's batch; it is never held across I/O.
+type Queue struct {
+	Config
+
+	mu        sync.Mutex
+	ready     readyOrder
+	rota      rota
+	consumers []*Consumer // all, in the order they came
+	exclusive *Consumer   // the consumer that excludes others
+	nextSeq   uint64
+	unacked   int
+	pumping   bool // the pump has this queue as a task
+	served    bool // it has had a consumer: auto-delete may apply
+	deleted   bool
+	settled   []uint64 // scratch: journaled entries settled in this call
+
+	published, delivered, acked atomic.Uint64
+}
+
+// deliverBound is how many messages a caller delivers for others before the
+// pump takes over; pumpBound is how many the pump delivers before the next
+// queue has its turn.
+const (
+	deliverBound = 256
+	pumpBound    = 1024
+)
+
+// The reasons for which a queue refuses.
+var (
+	ErrDeleted   = errors.New("queue is deleted")
+	ErrExclusive = errors.New("queue is in exclusive use")
+	ErrInUse     = errors.New("queue has consumers")
+	ErrNotEmpty  = errors.New("queue has messages")
+)
+
+// New makes an empty queue.
+func New(c Config) *Queue {
+	return &Queue{Config: c, ready: newReadyOrder(c.MaxPriority), nextSeq: 1}
+}
+
+// Publish takes a message: to the consumer whose turn it is when nothing
+// waits before it, else to the end of its priority. False: the queue has
+// gone, the message was not taken. A persistent message for a durable queue
+// must have been tracked (Message.Track) before.
+func (q *Queue) Publish(m *Message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deleted {
+		return false
+	}
+	e := q.admit(m)
+	if e.Journaled {
+		q.Journal.Append(e.Seq, m.record, meta(&e))
+	}
+	q.place(e)
+	return true
+}
+
+// admit makes the message's entry. mu is held.
+func (q *Queue) admit(m *Message) Entry {
+	e := Entry{Message: m, Seq: q.nextSeq, Journaled: m.Persistent && q.Journal != nil}
+	if q.MaxPriority > 0 {
+		e.Priority = uint8(min(int(m.Priority), q.MaxPriority))
+	}
+	q.nextSeq++
+	q.published.Add(1)
+	return e
+}
+
+// place delivers a new entry, or lets it wait. mu is held.
+func (q *Queue) place(e Entry) {
+	if q.ready.count > 0 {
+		q.ready.push(e)
+		q.wake()
+		return
+	}
+	for c := q.rota.next(); c != nil; c = q.rota.next() {
+		if q.offer(c, &e) {
+			q.flushSettled()
+			return
+		}
+	}
+	q.ready.push(e)
+}
+
+// offer gives e to c, or takes c out of the turn. mu is held.
+func (q *Queue) offer(c *Consumer, e *Entry) bool {
+	if !c.Sink.Deliver(c, e) {
+		q.rota.leave(c)
+		return false
+	}
+	q.rota.served(c)
+	q.delivered.Add(1)
+	if !c.NoAck {
+		q.unacked++
+	} else if e.Journaled {
+		q.settled = append(q.settled, e.Seq)
+	}
+	return true
+}
+
+// flushSettled tells the journal of entries that left without waiting for an
+// acknowledgement. mu is held.
+func (q *Queue) flushSettled() {
+	if len(q.settled) > 0 {
+		q.Journal.Settle(q.settled...)
+		q.settled = q.settled[:0]
+	}
+}
+
+// drain delivers up to bound waiting messages. True: more could be delivered.
+// mu is held.
+func (q *Queue) drain(bound int) (more bool) {
+	defer q.flushSettled()
+	for q.ready.count > 0 {
+		c := q.rota.next()
+		if c == nil {
+			return false
+		}
+		if bound == 0 {
+			return true
+		}
+		if q.offer(c, q.ready.head()) {
+			q.ready.pop()
+			bound--
+		}
+	}
+	return false
+}
+
+// wake has the pump deliver when there is something to deliver. mu is held.
+func (q *Queue) wake() {
+	if !q.pumping && q.ready.count > 0 && q.rota.next() != nil {
+		q.pumping = true
+		q.Pump.Schedule(q)
+	}
+}
+
+// serve delivers a bounded number of messages and wakes the pump for the
+// rest. mu is held.
+func (q *Queue) serve() {
+	if q.pumping {
+		return
+	}
+	if q.drain(deliverBound) {
+		q.wake()
+	}
+}
+
+// Run implements Task for the pump.
+func (q *Queue) Run() (more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.drain(pumpBound) {
+		return true
+	}
+	q.pumping = false
+	return false
+}
+
+// AddConsumer registers a consumer, not yet served: the caller sends
+// consume-ok and then calls Resume. ErrExclusive when it or another is
+// exclusive and the queue has a consumer; ErrDeleted.
+func (q *Queue) AddConsumer(c *Consumer) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.deleted:
+		return ErrDeleted
+	case q.exclusive != nil, c.Exclusive && len(q.consumers) > 0:
+		return ErrExclusive
+	}
+	c.queue = q
+	q.consumers = append(q.consumers, c)
+	q.served = true
+	if c.Exclusive {
+		q.exclusive = c
+	}
+	return nil
+}
+
+// Resume says that a consumer can take messages (again).
+func (q *Queue) Resume(c *Consumer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deleted || c.queue != q {
+		return
+	}
+	q.rota.enter(c)
+	q.serve()
+}
+
+// RemoveConsumer ends a consumer: once it returns, nothing is delivered to
+// it. True: the queue is auto-delete and that was its last consumer; the
+// caller deletes the queue.
+func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c.queue != q {
+		return false
+	}
+	q.rota.leave(c)
+	c.queue = nil
+	for i, o := range q.consumers {
+		if o == c {
+			q.consumers = append(q.consumers[:i], q.consumers[i+1:]...)
+			break
+		}
+	}
+	if q.exclusive == c {
+		q.exclusive = nil
+	}
+	return q.AutoDelete && q.served && len(q.consumers) == 0 && !q.deleted
+}
+
+// Get takes the head for basic.get. ok is false when nothing waits; left is
+// how many wait after it. Without noAck the caller owns the entry until
+// Settle or Requeue.
+func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deleted {
+		return e, 0, false, ErrDeleted
+	}
+	if q.ready.count == 0 {
+		return e, 0, false, nil
+	}
+	e = q.ready.pop()
+	q.delivered.Add(1)
+	if !noAck {
+		q.unacked++
+	} else if e.Journaled {
+		q.Journal.Settle(e.Seq)
+	}
+	return e, q.ready.count, true, nil
+}
+
+// Settle ends delivered entries: acknowledged, or rejected without requeue.
+func (q *Queue) Settle(entries []Entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unacked -= len(entries)
+	q.acked.Add(uint64(len(entries)))
+	if q.deleted || q.Journal == nil {
+		return
+	}
+	for i := range entries {
+		if entries[i].Journaled {
+			q.settled = append(q.settled, entries[i].Seq)
+		}
+	}
+	q.flushSettled()
+}
+
+// Requeue gives delivered entries back to their places, marked redelivered.
+func (q *Queue) Requeue(entries []Entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unacked -= len(entries)
+	if q.deleted {
+		return
+	}
+	q.takeBack(entries)
+	q.serve()
+}
+
+func (q *Queue) takeBack(entries []Entry) {
+	for _, e := range entries {
+		e.Redelivered = true
+		e.Deliveries++
+		q.ready.giveBack(e)
+	}
+}
+
+// Purge drops the messages that wait and says how many there were.
+// Journaled: some of them were on disk, so the purge is safe only after the
+// next commit.
+func (q *Queue) Purge() (count int, journaled bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	count = q.ready.count
+	for q.ready.count > 0 {
+		if e := q.ready.pop(); e.Journaled {
+			q.settled = append(q.settled, e.Seq)
+		}
+	}
+	journaled = len(q.settled) > 0
+	q.flushSettled()
+	q.settled = nil
+	return count, journaled
+}
+
+// Delete ends the queue: its messages are dropped and its consumers told
+// (after the lock is let go). It says how many messages waited. The caller
+// takes it out of the topology and drops its log. ErrNotEmpty, ErrInUse by
+// the flags, tested in this order; ErrDeleted when it has gone before.
+func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
+	q.mu.Lock()
+	switch {
+	case q.deleted:
+		err = ErrDeleted
+	case ifEmpty && q.ready.count > 0:
+		err = ErrNotEmpty
+	case ifUnused && len(q.consumers) > 0:
+		err = ErrInUse
+	}
+	if err != nil {
+		q.mu.Unlock()
+		return 0, err
+	}
+	q.deleted = true
+	count = q.ready.count
+	gone := q.consumers
+	for _, c := range gone {
+		q.rota.leave(c)
+		c.queue = nil
+	}
+	q.consumers, q.exclusive = nil, nil
+	q.ready = newReadyOrder(q.MaxPriority)
+	q.mu.Unlock()
+	for _, c := range gone {
+		c.Sink.Cancelled(c)
+	}
+	return count, nil
+}
+
+// DeleteIfAbandoned deletes an auto-delete queue that has no consumers; false
+// when it got one meanwhile or has gone.
+func (q *Queue) DeleteIfAbandoned() bool {
+	_, err := q.Delete(true, false)
+	return err == nil
+}
+
+// Counts are a queue's figures at one moment.
+type Counts struct {
+	Ready, Unacked, Consumers   int
+	ReadyBytes                  int64
+	Published, Delivered, Acked uint64
+}
+
+// Counts reads the queue's figures.
+func (q *Queue) Counts() Counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Counts{
+		Ready: q.ready.count, Unacked: q.unacked, Consumers: len(q.consumers), ReadyBytes: q.ready.bytes,
+		Published: q.published.Load(), Delivered: q.delivered.Load(), Acked: q.acked.Load(),
+	}
+}
+
+// Consumers lists the consumers in the order they came.
+func (q *Queue) Consumers() []*Consumer {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]*Consumer(nil), q.consumers...)
+}

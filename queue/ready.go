@@ -1,0 +1,209 @@
+package queue
+
+import "container/heap"
+
+// Entry is one message in one queue. It is a value: it moves from the ready
+// order to the consumer's channel, and back when it is returned.
+type Entry struct {
+	Message *Message
+	// Seq is the place in the queue: arrival order. A returned message keeps it.
+	Seq uint64
+	// Expiry is when the message expires in this queue, milliseconds of
+	// message time since the Unix epoch; 0 is never.
+	Expiry int64
+	// Deliveries counts how often the message was handed out before.
+	Deliveries uint32
+	// Journaled says that the queue's journal holds the entry.
+	Journaled bool
+	// Redelivered says that the message may have been handed out before.
+	Redelivered bool
+	// Priority is the message's priority, capped by the queue's.
+	Priority uint8
+}
+
+// readyOrder holds the messages that wait, in delivery order: highest
+// priority first, arrival order inside a priority. A returned message goes
+// back to its place. Guarded by the queue's mutex.
+type readyOrder struct {
+	levels []level // by priority; one for a queue without priorities
+	top    int     // no level above it holds anything
+	count  int
+	bytes  int64 // of bodies
+}
+
+// level is one priority: arrivals in a FIFO, returned messages in a heap
+// beside it. The smaller Seq of the two heads is next. A heap, because
+// returns come in any order; the FIFO stays a FIFO and costs nothing more.
+type level struct {
+	fifo     fifo
+	returned entryHeap
+}
+
+func newReadyOrder(priorities int) readyOrder {
+	return readyOrder{levels: make([]level, priorities+1)}
+}
+
+func (r *readyOrder) push(e Entry) {
+	r.levelOf(e).fifo.push(e)
+	r.added(e)
+}
+
+func (r *readyOrder) giveBack(e Entry) {
+	l := r.levelOf(e)
+	heap.Push(&l.returned, e)
+	r.added(e)
+}
+
+func (r *readyOrder) levelOf(e Entry) *level {
+	p := int(e.Priority)
+	if p > r.top {
+		r.top = p
+	}
+	return &r.levels[p]
+}
+
+func (r *readyOrder) added(e Entry) {
+	r.count++
+	r.bytes += int64(len(e.Message.Content))
+}
+
+// head is the next entry, which stays; nil when nothing waits. Valid until
+// the next change.
+func (r *readyOrder) head() *Entry {
+	if r.count == 0 {
+		return nil
+	}
+	for {
+		if e := r.levels[r.top].head(); e != nil {
+			return e
+		}
+		r.top--
+	}
+}
+
+// pop removes the head; there must be one.
+func (r *readyOrder) pop() Entry {
+	r.head() // moves top to a level that holds something
+	e := r.levels[r.top].pop()
+	r.count--
+	r.bytes -= int64(len(e.Message.Content))
+	return e
+}
+
+func (l *level) head() *Entry {
+	f := l.fifo.head()
+	if len(l.returned) > 0 && (f == nil || l.returned[0].Seq < f.Seq) {
+		return &l.returned[0]
+	}
+	return f
+}
+
+func (l *level) pop() Entry {
+	f := l.fifo.head()
+	if len(l.returned) > 0 && (f == nil || l.returned[0].Seq < f.Seq) {
+		return heap.Pop(&l.returned).(Entry)
+	}
+	return l.fifo.pop()
+}
+
+// fifo is a list of fixed blocks: growing copies nothing, and a drained
+// backlog gives its memory back block by block. One spent block is kept so
+// that a queue that hovers around empty allocates nothing.
+type fifo struct {
+	first, last *block
+	spare       *block
+}
+
+const blockEntries = 64
+
+type block struct {
+	next       *block
+	start, end int
+	entries    [blockEntries]Entry
+}
+
+func (f *fifo) push(e Entry) {
+	if f.last == nil || f.last.end == blockEntries {
+		f.grow()
+	}
+	b := f.last
+	b.entries[b.end] = e
+	b.end++
+}
+
+func (f *fifo) grow() {
+	b := f.spare
+	f.spare = nil
+	if b == nil {
+		b = new(block)
+	}
+	if f.last == nil {
+		f.first = b
+	} else {
+		f.last.next = b
+	}
+	f.last = b
+}
+
+func (f *fifo) head() *Entry {
+	if f.first == nil {
+		return nil
+	}
+	return &f.first.entries[f.first.start]
+}
+
+func (f *fifo) pop() Entry {
+	b := f.first
+	e := b.entries[b.start]
+	b.entries[b.start].Message = nil
+	b.start++
+	if b.start == b.end {
+		f.retire(b)
+	}
+	return e
+}
+
+// retire drops a block that has been read to its end. The last block is
+// rewound in place, so first is nil or holds an entry.
+func (f *fifo) retire(b *block) {
+	f.first = b.next
+	if f.first == nil {
+		f.last = nil
+	}
+	b.next, b.start, b.end = nil, 0, 0
+	f.spare = b
+}
+
+// entryHeap orders returned entries by Seq.
+type entryHeap []Entry
+
+func (h entryHeap) Len() int           { return len(h) }
+func (h entryHeap) Less(i, j int) bool { return h[i].Seq < h[j].Seq }
+func (h entryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *entryHeap) Push(x any)        { *h = append(*h, x.(Entry)) }
+func (h *entryHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	e := old[n]
+	old[n] = Entry{}
+	*h = old[:n]
+	if n == 0 {
+		*h = nil
+	}
+	return e
+}
+
+// each visits every waiting entry, in no promised order.
+func (r *readyOrder) each(visit func(*Entry)) {
+	for i := range r.levels {
+		l := &r.levels[i]
+		for b := l.fifo.first; b != nil; b = b.next {
+			for j := b.start; j < b.end; j++ {
+				visit(&b.entries[j])
+			}
+		}
+		for j := range l.returned {
+			visit(&l.returned[j])
+		}
+	}
+}
