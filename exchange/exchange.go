@@ -1,0 +1,75 @@
+package exchange
+
+import "github.com/warrenmq/warren/frames"
+
+// The exchange types that New knows, as clients name them in exchange.declare.
+const (
+	TypeDirect  = "direct"
+	TypeFanout  = "fanout"
+	TypeTopic   = "topic"
+	TypeHeaders = "headers"
+)
+
+// Message is what routing reads of a published message. Both fields are borrowed for the length of one Route call.
+type Message struct {
+	RoutingKey []byte          // as published; at most 255 octets when it came over AMQP
+	Headers    frames.RawTable // the headers property, validated; nil when the message has none
+}
+
+// Binding ties a destination to an exchange. Its identity is all three fields: two bindings that differ in the key or in
+// an argument are two bindings, and removing one leaves the other. Arguments are compared as AMQP tables: the order of
+// the keys at the top level does not matter, values must agree in type and value. (RabbitMQ sorts the top level and
+// compares the rest as it is; `l` and `L` are one type to it.)
+type Binding[D comparable] struct {
+	Destination D
+	Key         string
+	Arguments   frames.Table // nil and empty are the same
+}
+
+// Matcher is one version of an exchange's bindings. All methods may be called from any goroutine at any time.
+type Matcher[D comparable] interface {
+	// Bind returns a matcher that also has b; the receiver itself if b is there already. It keeps the strings of b but
+	// no part of b.Arguments. Arguments that ValidateBinding refuses must not get here.
+	Bind(b Binding[D]) Matcher[D]
+	// Unbind returns a matcher without b; the receiver itself if b is not there.
+	Unbind(b Binding[D]) Matcher[D]
+	// Route appends the destinations whose bindings match m to dst and returns it. A destination appears more than once
+	// when several of its bindings match; the order means nothing. It keeps nothing of m and allocates only when dst
+	// has to grow.
+	Route(dst []D, m *Message) []D
+	// Len returns the number of bindings.
+	Len() int
+}
+
+// Options are the rules that differ between brokers this one can stand in for.
+type Options struct {
+	// NumbersByValue makes the headers exchange compare as RabbitMQ 3.10 does: 1 equals 1.0, a timestamp equals an
+	// integer, and of two headers with the same key the first counts. Otherwise it compares as 4.3 does: integers equal
+	// integers and floats equal floats of any width, a timestamp header counts as its milliseconds, and of two headers
+	// with the same key the last counts.
+	NumbersByValue bool
+}
+
+// New returns an empty matcher of the type named typ; false when there is no such type.
+func New[D comparable](typ string, o Options) (Matcher[D], bool) {
+	switch typ {
+	case TypeDirect:
+		return &direct[D]{}, true
+	case TypeFanout:
+		return &fanout[D]{}, true
+	case TypeTopic:
+		return newTopic[D](), true
+	case TypeHeaders:
+		return &headers[D]{rules: rules{byValue: o.NumbersByValue}}, true
+	}
+	return nil, false
+}
+
+// ValidateBinding checks the arguments of a binding to an exchange of type typ before Bind. The error is a channel error
+// 406 without class and method, with RabbitMQ's text; nil when there is nothing to object to.
+func ValidateBinding(typ string, args frames.Table) *frames.Error {
+	if typ == TypeHeaders {
+		return validateHeaders(args)
+	}
+	return nil
+}
