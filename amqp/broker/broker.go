@@ -189,7 +189,7 @@ func (b *Broker) RemoveVHost(name string, done func(error)) (removed, wait bool)
 	}
 	next := b.vhosts.Load().Delete(name)
 	b.vhosts.Store(&next)
-	b.Users.DropVHost(name)
+	b.Users.DropVHost(name, nil)
 	return true, v.removeAll(done)
 }
 

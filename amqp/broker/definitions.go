@@ -265,10 +265,15 @@ func (b *Broker) userStore() auth.Store {
 
 type userStore struct{ store *persist.Store }
 
-func (s userStore) Put(kind byte, vhost, name string, value []byte, done func(error)) {
-	s.store.Update([]persist.Definition{{Key: persist.Key{Kind: kind, VHost: vhost, Name: name}, Value: value}}, nil, nil, done)
-}
-
-func (s userStore) Delete(kind byte, vhost, name string, done func(error)) {
-	s.store.Update(nil, []persist.Key{{Kind: kind, VHost: vhost, Name: name}}, nil, done)
+// Update implements auth.Store.
+func (s userStore) Update(puts []auth.Entry, deletes []auth.Key, done func(error)) {
+	definitions := make([]persist.Definition, len(puts))
+	for i, e := range puts {
+		definitions[i] = persist.Definition{Key: persist.Key(e.Key), Value: e.Value}
+	}
+	keys := make([]persist.Key, len(deletes))
+	for i, k := range deletes {
+		keys[i] = persist.Key(k)
+	}
+	s.store.Update(definitions, keys, nil, done)
 }

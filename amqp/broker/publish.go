@@ -20,6 +20,9 @@ type Publication struct {
 	// BodySize is the body's size in bytes, which may be more than was kept of
 	// a body that is too large.
 	BodySize uint64
+	// PropertiesError is why the properties cannot be read; it counts in its
+	// place among the checks.
+	PropertiesError error
 
 	// Filled by Route.
 	Persistent bool
@@ -88,6 +91,9 @@ func (v *VHost) checkPublish(r *Router, c *Client, p *Publication) error {
 	}
 	if r.node.Internal {
 		return frames.Errorf(frames.AccessRefused, "cannot publish to internal %s", exchangeText(v.Name, r.node.Name))
+	}
+	if p.PropertiesError != nil {
+		return p.PropertiesError
 	}
 	late := compat.PublishCheckOrder4.In(v.broker.Profile)
 	if late {

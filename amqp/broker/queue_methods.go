@@ -226,3 +226,6 @@ func (v *VHost) ConsumeRefused(name string, err error) error {
 	}
 	return noQueue(v.Name, name)
 }
+
+// ConsumerTag makes a tag for a consumer that the client gave none.
+func ConsumerTag() string { return generatedName("amq.ctag-") }

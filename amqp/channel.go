@@ -1,0 +1,230 @@
+package amqp
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/warrenmq/warren/amqp/broker"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/queue"
+)
+
+// expectation is which frame is legal next on an open channel.
+type expectation uint8
+
+const (
+	expectMethod expectation = iota
+	expectHeader
+	expectBody
+)
+
+// channel is one channel of a connection.
+type channel struct {
+	// Immutable.
+	c  *conn
+	id uint16
+
+	// Guarded by the outbox's mutex.
+	position lanePosition
+
+	// Guarded by conn.mu.
+	closing    bool // channel.close was sent, close-ok is due
+	expecting  expectation
+	content    content
+	router     broker.Router
+	lastQueue  string // last declared here: what an empty queue name means
+	prefetch   int    // of consumers to come; 0 is no limit
+	confirming bool
+	tx         *transaction // nil: not transactional
+	parked     *parking     // waits for the store or a delay
+	dirty      bool         // in conn.dirty
+	taken      []unackedItem
+	entries    []queue.Entry
+	resumable  []*consumer
+
+	mu              sync.Mutex
+	closed          bool // nothing is delivered or confirmed any more
+	nextTag         uint64
+	unacked         unackedList
+	consumers       map[string]*consumer
+	globalPrefetch  int // basic.qos global; 0 is no limit
+	consumerUnacked int // deliveries to consumers, not basic.get
+	confirms        confirms
+	barrier         ackBarrier
+}
+
+func newChannel(c *conn, id uint16) *channel {
+	return &channel{c: c, id: id, nextTag: 1}
+}
+
+// frame takes a frame of this channel. conn.mu is held.
+func (ch *channel) frame(f frames.Frame) error {
+	switch {
+	case ch.closing:
+		return ch.whileClosing(f)
+	case ch.parked != nil:
+		return ch.postpone(f)
+	}
+	switch ch.expecting {
+	case expectHeader:
+		return ch.header(f)
+	case expectBody:
+		return ch.body(f)
+	}
+	if f.Type != frames.TypeMethod {
+		return errNotMethod()
+	}
+	return ch.method(f.Payload)
+}
+
+// method runs a method's handler. conn.mu is held.
+func (ch *channel) method(payload []byte) error {
+	id, args, err := frames.SplitMethod(payload)
+	if err != nil {
+		return err
+	}
+	h := handlerOf(id)
+	if h == nil {
+		return ch.unimplemented(id, payload)
+	}
+	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
+		if done, err := ch.interceptMethod(id, payload); done {
+			return err
+		}
+	}
+	ch.observeMethod(id)
+	return h(ch, args)
+}
+
+// unimplemented: a method that only a server sends, or none at all.
+func (ch *channel) unimplemented(id frames.MethodID, payload []byte) error {
+	if _, err := frames.DecodeMethod(payload); err != nil {
+		return err
+	}
+	return frames.Errorf(frames.CommandInvalid, "unimplemented method").At(id)
+}
+
+// whileClosing: the server has sent channel.close. Everything is ignored but
+// close and close-ok; opening the number again is an error. conn.mu is held.
+func (ch *channel) whileClosing(f frames.Frame) error {
+	if f.Type != frames.TypeMethod {
+		return nil
+	}
+	switch id, _, _ := frames.SplitMethod(f.Payload); id {
+	case frames.ChannelCloseID:
+		ch.c.out.send(&ch.position, ch.id, &frames.ChannelCloseOk{})
+	case frames.ChannelCloseOkID:
+		ch.c.forget(ch)
+	case frames.ChannelOpenID:
+		return errSecondOpen()
+	}
+	return nil
+}
+
+func errSecondOpen() error {
+	return frames.Errorf(frames.ChannelError, "second 'channel.open' seen").At(frames.ChannelOpenID)
+}
+
+// closeWith ends the channel with an error. conn.mu is held.
+func (ch *channel) closeWith(fe *frames.Error) {
+	ch.terminate()
+	ch.closing = true
+	ch.c.out.send(&ch.position, ch.id, &frames.ChannelClose{
+		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassId: fe.Class, MethodId: fe.Method,
+	})
+	ch.c.observe(broker.Event{Step: broker.ChannelClosed, Channel: ch.id, Code: fe.Code, Text: fe.Text})
+}
+
+// closedByClient does channel.close: unacknowledged messages are back in
+// their queues before close-ok is sent. conn.mu is held.
+func (ch *channel) closedByClient(*frames.ChannelClose) error {
+	ch.terminate()
+	ch.c.forget(ch)
+	ch.c.out.send(&ch.position, ch.id, &frames.ChannelCloseOk{})
+	ch.c.observe(broker.Event{Step: broker.ChannelClosed, Channel: ch.id})
+	return nil
+}
+
+// terminate ends the channel's consumers, returns what it has not
+// acknowledged and forgets what it had not finished. conn.mu is held.
+func (ch *channel) terminate() {
+	ch.unpark()
+	ch.mu.Lock()
+	if ch.closed {
+		ch.mu.Unlock()
+		return
+	}
+	ch.closed = true
+	consumers := ch.consumers
+	ch.consumers = nil
+	items := ch.unacked.takeAll(nil)
+	ch.mu.Unlock()
+	if ch.tx != nil {
+		items = ch.tx.heldItems(items)
+		ch.tx = nil
+	}
+	var abandoned []*broker.Queue
+	for _, c := range consumers {
+		if c.q.RemoveConsumer(&c.Consumer) {
+			abandoned = append(abandoned, c.q)
+		}
+		ch.observeConsumer(broker.ConsumerRemoved, c)
+	}
+	ch.giveBack(items)
+	for _, q := range abandoned {
+		ch.c.vhost.ConsumerGone(q)
+	}
+	ch.content = content{}
+	ch.c.server.closeCounted(ch.c.server.channels, ch.c.client.User)
+}
+
+// open: the channel is open already. conn.mu is held.
+func (ch *channel) open(*frames.ChannelOpen) error { return errSecondOpen() }
+
+// flow does channel.flow; stopping deliveries is not implemented, as in
+// RabbitMQ.
+func (ch *channel) flow(m *frames.ChannelFlow) error {
+	if !m.Active {
+		return frames.Errorf(frames.NotImplemented, "active=false")
+	}
+	return ch.reply(&frames.ChannelFlowOk{Active: true})
+}
+
+// access does access.request, which old clients send.
+func (ch *channel) access(*frames.AccessRequest) error {
+	return ch.reply(&frames.AccessRequestOk{Ticket: 1})
+}
+
+// reply sends a method on this channel.
+func (ch *channel) reply(m frames.Method) error {
+	ch.c.out.send(&ch.position, ch.id, m)
+	return nil
+}
+
+// replyUnless is reply for methods with a nowait bit.
+func (ch *channel) replyUnless(noWait bool, m frames.Method) error {
+	if noWait {
+		return nil
+	}
+	return ch.reply(m)
+}
+
+// queueName resolves the empty name to the queue declared last.
+func (ch *channel) queueName(name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	if ch.lastQueue == "" {
+		return "", frames.Errorf(frames.NotFound, "no previously declared queue")
+	}
+	return ch.lastQueue, nil
+}
+
+// at puts a method's ids on an error that has none.
+func at(err error, id frames.MethodID) error {
+	var fe *frames.Error
+	if errors.As(err, &fe) {
+		return fe.At(id)
+	}
+	return err
+}

@@ -1,0 +1,279 @@
+package amqp
+
+import (
+	"github.com/warrenmq/warren/amqp/broker"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/queue"
+)
+
+// qos does basic.qos. Not global: the limit of each consumer to come, and the
+// end of a channel-wide limit. Global: one limit for all consumers of the
+// channel, at once.
+func (ch *channel) qos(m *frames.BasicQos) error {
+	if m.PrefetchSize != 0 {
+		return frames.Errorf(frames.NotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
+	}
+	ch.mu.Lock()
+	if m.Global {
+		ch.globalPrefetch = int(m.PrefetchCount)
+	} else {
+		ch.globalPrefetch = 0
+		ch.prefetch = int(m.PrefetchCount)
+	}
+	ch.collectStarved()
+	ch.mu.Unlock()
+	ch.resumeAll()
+	return ch.reply(&frames.BasicQosOk{})
+}
+
+// consume does basic.consume.
+func (ch *channel) consume(m *frames.BasicConsume) error {
+	name, err := ch.queueName(m.Queue)
+	if err != nil {
+		return err
+	}
+	v := ch.c.vhost
+	q, err := v.ReadQueue(&ch.c.client, name)
+	if err != nil {
+		return err
+	}
+	tag := m.ConsumerTag
+	if tag == "" {
+		tag = broker.ConsumerTag()
+	}
+	priority, err := ch.checkConsume(q, tag, m.Arguments)
+	if err != nil {
+		return err
+	}
+	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, Consumer: queue.Consumer{
+		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
+	}}
+	c.Sink = c
+	if err := q.AddConsumer(&c.Consumer); err != nil {
+		return v.ConsumeRefused(name, err)
+	}
+	ch.mu.Lock()
+	if ch.consumers == nil {
+		ch.consumers = map[string]*consumer{}
+	}
+	ch.consumers[tag] = c
+	ch.mu.Unlock()
+	ch.observeConsumer(broker.ConsumerAdded, c)
+	if err := ch.replyUnless(m.NoWait, &frames.BasicConsumeOk{ConsumerTag: tag}); err != nil {
+		return err
+	}
+	c.resume()
+	return nil
+}
+
+func (ch *channel) checkConsume(q *broker.Queue, tag string, args frames.Table) (priority int, err error) {
+	ch.mu.Lock()
+	_, used := ch.consumers[tag]
+	ch.mu.Unlock()
+	if used {
+		return 0, frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
+	}
+	return ch.c.vhost.CheckConsume(q, args)
+}
+
+// cancel does basic.cancel; deliveries stay unacknowledged.
+func (ch *channel) cancel(m *frames.BasicCancel) error {
+	ch.removeConsumer(m.ConsumerTag)
+	return ch.replyUnless(m.NoWait, &frames.BasicCancelOk{ConsumerTag: m.ConsumerTag})
+}
+
+// cancelOk: 4.3 takes it as a cancel without an answer, 3.10.8 refuses it.
+func (ch *channel) cancelOk(m *frames.BasicCancelOk) error {
+	if !compat.CancelOkCancels.In(ch.c.server.broker.Profile) {
+		return frames.Errorf(frames.CommandInvalid, "unimplemented method")
+	}
+	if !ch.removeConsumer(m.ConsumerTag) {
+		return frames.Errorf(frames.InternalError, "")
+	}
+	return nil
+}
+
+func (ch *channel) removeConsumer(tag string) (known bool) {
+	ch.mu.Lock()
+	c := ch.consumers[tag]
+	delete(ch.consumers, tag)
+	ch.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	if c.q.RemoveConsumer(&c.Consumer) {
+		ch.c.vhost.ConsumerGone(c.q)
+	}
+	ch.observeConsumer(broker.ConsumerRemoved, c)
+	return true
+}
+
+// get does basic.get.
+func (ch *channel) get(m *frames.BasicGet) error {
+	name, err := ch.queueName(m.Queue)
+	if err != nil {
+		return err
+	}
+	q, err := ch.c.vhost.ReadQueue(&ch.c.client, name)
+	if err != nil {
+		return err
+	}
+	e, left, ok, err := q.Get(m.NoAck)
+	if err != nil {
+		return ch.c.vhost.ConsumeRefused(name, err)
+	}
+	if !ok {
+		return ch.reply(&frames.BasicGetEmpty{})
+	}
+	ch.mu.Lock()
+	tag := ch.nextTag
+	ch.nextTag++
+	if !m.NoAck {
+		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e})
+	}
+	ch.mu.Unlock()
+	msg := e.Message
+	var scratch [600]byte
+	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, msg.Exchange, msg.RoutingKey, uint32(left))
+	ch.c.out.sendContent(&ch.position, ch.id, method, msg)
+	ch.observeGet(q, tag, &e)
+	return nil
+}
+
+// outcome is what becomes of deliveries.
+type outcome uint8
+
+const (
+	acked outcome = iota
+	rejected
+	requeued
+)
+
+// ack does basic.ack. Hot: decoded on the stack.
+func (ch *channel) ack(args []byte) error {
+	var m frames.BasicAck
+	if err := m.Decode(args); err != nil {
+		return err
+	}
+	return at(ch.settle(m.DeliveryTag, m.Multiple, acked), frames.BasicAckID)
+}
+
+// reject does basic.reject.
+func (ch *channel) reject(args []byte) error {
+	var m frames.BasicReject
+	if err := m.Decode(args); err != nil {
+		return err
+	}
+	return at(ch.settle(m.DeliveryTag, false, rejection(m.Requeue)), frames.BasicRejectID)
+}
+
+// nack does basic.nack.
+func (ch *channel) nack(args []byte) error {
+	var m frames.BasicNack
+	if err := m.Decode(args); err != nil {
+		return err
+	}
+	return at(ch.settle(m.DeliveryTag, m.Multiple, rejection(m.Requeue)), frames.BasicNackID)
+}
+
+func rejection(requeue bool) outcome {
+	if requeue {
+		return requeued
+	}
+	return rejected
+}
+
+// settle ends outstanding deliveries; in a transaction, at its commit. conn.mu
+// is held.
+func (ch *channel) settle(tag uint64, multiple bool, o outcome) error {
+	ch.mu.Lock()
+	items, ok := ch.unacked.take(ch.taken[:0], tag, multiple)
+	if !ok {
+		ch.mu.Unlock()
+		return frames.Errorf(frames.PreconditionFailed, "unknown delivery tag %d", tag)
+	}
+	if ch.tx != nil {
+		ch.mu.Unlock()
+		ch.tx.hold(items, o)
+		return nil
+	}
+	ch.taken = items
+	ch.release(items)
+	if o != requeued {
+		ch.barrier.settled(items)
+	}
+	ch.mu.Unlock()
+	ch.observeSettled(items, o)
+	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) {
+		if o == requeued {
+			q.Requeue(entries)
+		} else {
+			q.Settle(entries)
+		}
+	})
+	ch.resumeAll()
+	ch.dropTaken()
+	return nil
+}
+
+// dropTaken lets go of what the scratch slices refer to.
+func (ch *channel) dropTaken() {
+	clear(ch.taken)
+	clear(ch.entries)
+	if cap(ch.taken) > 4096 {
+		ch.taken, ch.entries = nil, nil
+	}
+}
+
+// byQueue calls do for each run of items of one queue. conn.mu is held.
+func (ch *channel) byQueue(items []unackedItem, do func(*broker.Queue, []queue.Entry)) {
+	for len(items) > 0 {
+		q := items[0].q
+		ch.entries = ch.entries[:0]
+		n := 0
+		for n < len(items) && items[n].q == q {
+			ch.entries = append(ch.entries, items[n].entry)
+			n++
+		}
+		do(q, ch.entries)
+		items = items[n:]
+	}
+}
+
+// giveBack returns deliveries to their queues. conn.mu is held.
+func (ch *channel) giveBack(items []unackedItem) {
+	ch.observeSettled(items, requeued)
+	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) { q.Requeue(entries) })
+}
+
+// recover does basic.recover: the answer first, then the redeliveries.
+func (ch *channel) recover(m *frames.BasicRecover) error {
+	if !m.Requeue {
+		return frames.Errorf(frames.NotImplemented, "requeue=false")
+	}
+	ch.mu.Lock()
+	items := ch.unacked.takeAll(nil)
+	ch.release(items)
+	ch.mu.Unlock()
+	if err := ch.reply(&frames.BasicRecoverOk{}); err != nil {
+		return err
+	}
+	ch.giveBack(items)
+	ch.resumeAll()
+	return nil
+}
+
+// recoverAsync does basic.recover-async, which has no answer.
+func (ch *channel) recoverAsync(m *frames.BasicRecoverAsync) error {
+	if !m.Requeue {
+		return frames.Errorf(frames.NotImplemented, "requeue=false").At(frames.BasicRecoverID)
+	}
+	ch.mu.Lock()
+	items := ch.unacked.takeAll(nil)
+	ch.release(items)
+	ch.mu.Unlock()
+	ch.giveBack(items)
+	ch.resumeAll()
+	return nil
+}

@@ -1,0 +1,210 @@
+package amqp
+
+import "github.com/warrenmq/warren/frames"
+
+// confirmState is what is known of one publish of a confirming channel.
+type confirmState uint8
+
+const (
+	unresolved confirmState = iota
+	confirmed
+	refused
+	told // confirmed or refused out of order, and the client knows
+)
+
+// confirms tracks a channel's publishes from the first that is unresolved on.
+// Guarded by channel.mu.
+type confirms struct {
+	next   uint64         // sequence number of the next publish; 0: not confirming
+	base   uint64         // the first that is not settled with the client
+	states []confirmState // a ring: of base, base+1, ...
+	early  int            // resolved but not told beyond the first unresolved, at most
+}
+
+func (t *confirms) at(seq uint64) *confirmState { return &t.states[seq&uint64(len(t.states)-1)] }
+
+// issue numbers a publish.
+func (t *confirms) issue() uint64 {
+	if t.next-t.base == uint64(len(t.states)) {
+		t.grow()
+	}
+	seq := t.next
+	*t.at(seq) = unresolved
+	t.next++
+	return seq
+}
+
+// grow doubles the ring, whose size is a power of two.
+func (t *confirms) grow() {
+	old := *t
+	t.states = make([]confirmState, max(16, 2*len(old.states)))
+	for seq := old.base; seq < old.next; seq++ {
+		*t.at(seq) = *old.at(seq)
+	}
+}
+
+// resolve notes an outcome. Those that were resolved before stay as they are.
+func (t *confirms) resolve(seq uint64, s confirmState) {
+	if seq < t.base || seq >= t.next {
+		return
+	}
+	if p := t.at(seq); *p == unresolved {
+		*p = s
+		t.early++
+	}
+}
+
+// flush calls send for what the client is to be told: runs from the base on
+// with multiple set, singles beyond the first publish that is unresolved.
+func (t *confirms) flush(send func(seq uint64, multiple, nack bool)) {
+	for t.base < t.next {
+		s := *t.at(t.base)
+		if s == unresolved {
+			break
+		}
+		first := t.base
+		for t.base < t.next && *t.at(t.base) == s {
+			t.base++
+		}
+		if s == told {
+			continue
+		}
+		run := t.base - first
+		t.early -= int(run)
+		send(t.base-1, run > 1, s == refused)
+	}
+	for seq := t.base; t.early > 0 && seq < t.next; seq++ {
+		if p := t.at(seq); *p == confirmed || *p == refused {
+			send(seq, false, *p == refused)
+			*p = told
+			t.early--
+		}
+	}
+	if t.base == t.next && len(t.states) > 4096 {
+		t.states = nil
+	}
+}
+
+// ackBarrier keeps confirms of messages that need no disk behind
+// acknowledgements that do: an ack that a later confirm on the same channel
+// followed does not come back after a crash. Guarded by channel.mu.
+type ackBarrier struct {
+	open bool   // acknowledgements may be on their way to the disk
+	from uint64 // the first confirm that waits for them; 0: none yet
+}
+
+// settled notes acknowledgements.
+func (b *ackBarrier) settled(items []unackedItem) {
+	for i := range items {
+		if items[i].entry.Journaled {
+			b.open, b.from = true, 0
+			return
+		}
+	}
+}
+
+// wait says whether the confirm of seq must wait.
+func (b *ackBarrier) wait(seq uint64) bool {
+	if b.open && b.from == 0 {
+		b.from = seq
+	}
+	return b.open
+}
+
+// passed notes that seq's wait is over.
+func (b *ackBarrier) passed(seq uint64) {
+	if b.from != 0 && seq >= b.from {
+		b.open, b.from = false, 0
+	}
+}
+
+// confirmSelect does confirm.select.
+func (ch *channel) confirmSelect(m *frames.ConfirmSelect) error {
+	if ch.tx != nil {
+		return frames.Errorf(frames.PreconditionFailed, "cannot switch from tx to confirm mode")
+	}
+	if !ch.confirming {
+		ch.confirming = true
+		ch.mu.Lock()
+		ch.confirms.next, ch.confirms.base = 1, 1
+		ch.mu.Unlock()
+	}
+	return ch.replyUnless(m.Nowait, &frames.ConfirmSelectOk{})
+}
+
+// issue numbers a publish; 0 on a channel that does not confirm. conn.mu is
+// held.
+func (ch *channel) issue() uint64 {
+	if !ch.confirming {
+		return 0
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.confirms.issue()
+}
+
+// confirmNow resolves a publish that needs no commit. It is sent with the
+// others of this batch. conn.mu is held.
+func (ch *channel) confirmNow(seq uint64) {
+	if seq == 0 {
+		return
+	}
+	ch.mu.Lock()
+	wait := ch.barrier.wait(seq)
+	if !wait {
+		ch.resolve(seq, confirmed)
+	}
+	ch.mu.Unlock()
+	if wait {
+		ch.c.server.broker.Store().Barrier(ch, seq)
+		return
+	}
+	ch.markDirty()
+}
+
+// markDirty has the batch's end flush this channel's confirms. conn.mu is
+// held.
+func (ch *channel) markDirty() {
+	if !ch.dirty {
+		ch.dirty = true
+		ch.c.dirty = append(ch.c.dirty, ch)
+	}
+}
+
+// resolve asks the interceptors and notes the outcome. channel.mu is held.
+func (ch *channel) resolve(seq uint64, s confirmState) {
+	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
+		var now bool
+		if s, now = ch.interceptConfirm(seq, s); !now {
+			return
+		}
+	}
+	ch.confirms.resolve(seq, s)
+}
+
+// Stored implements persist.Waiter: the publish numbered token is safe, or
+// the store has failed.
+func (ch *channel) Stored(token uint64, err error) {
+	s := confirmed
+	if err != nil {
+		s = refused
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.barrier.passed(token)
+	ch.resolve(token, s)
+}
+
+// Flush implements persist.Waiter and ends a reader's batch: it sends the
+// confirms that have gathered. Any goroutine.
+func (ch *channel) Flush() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return
+	}
+	ch.confirms.flush(func(seq uint64, multiple, nack bool) {
+		ch.c.out.ack(&ch.position, ch.id, seq, multiple, nack)
+		ch.observeConfirm(seq, nack)
+	})
+}

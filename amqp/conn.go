@@ -1,0 +1,513 @@
+package amqp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/warrenmq/warren/amqp/auth"
+	"github.com/warrenmq/warren/amqp/broker"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/queue"
+)
+
+// connState is where a connection is in its life.
+type connState uint8
+
+const (
+	starting connState = iota // connection.start was sent, start-ok is due
+	tuning                    // tune was sent, tune-ok is due
+	opening                   // connection.open is due
+	running
+	closing // the server sent connection.close; only close and close-ok count
+	silent  // the handshake failed: nothing is answered, a reset follows
+	ended   // nothing is read or written any more
+)
+
+// conn is one client connection.
+type conn struct {
+	// Immutable.
+	server *Server
+	socket net.Conn
+	name   string // "HOST:PORT -> HOST:PORT"
+	log    *slog.Logger
+	out    outbox
+
+	// Owned by the reader goroutine.
+	reader *frames.Reader
+
+	// Guarded by mu, which whoever runs handlers holds.
+	mu         sync.Mutex
+	resumed    sync.Cond // a stalled channel went on, or the connection ended
+	state      connState
+	peer       auth.ConnInfo
+	client     broker.Client // Owner is this conn
+	vhost      *broker.VHost
+	counted    bool // against the user's connection limit
+	can        capabilities
+	channels   map[uint16]*channel
+	last       *channel // of the last frame, most likely of the next
+	channelMax uint16
+	heartbeat  time.Duration
+	arena      queue.Arena
+	dirty      []*channel // have confirms to send
+	stalled    int        // parked channels whose list of frames is full
+	timers     []*queue.Timer
+	tornDown   bool
+}
+
+// capabilities of the client that the server acts on.
+type capabilities struct {
+	cancelNotify, blocked, authenticationFailureClose bool
+}
+
+// The times of RabbitMQ's reader.
+const (
+	silentCloseDelay = 3 * time.Second  // before the reset after a failed handshake or lost framing
+	closingTimeout   = 30 * time.Second // most to wait for close-ok
+	refusedLinger    = 5 * time.Second  // most to wait after a refused login
+)
+
+// framesBetweenChecks is how many frames a batch handles before it looks
+// whether its own answers pile up.
+const framesBetweenChecks = 32
+
+// backlogBound is how many bytes may wait for the store's commit before
+// publishers are not read any more.
+const backlogBound = 64 << 20
+
+func newConn(s *Server, socket net.Conn) *conn {
+	c := &conn{
+		server: s, socket: socket, reader: frames.NewReader(socket),
+		name: fmt.Sprintf("%s -> %s", socket.RemoteAddr(), socket.LocalAddr()),
+	}
+	c.log = s.log.With("connection", c.name)
+	c.resumed.L = &c.mu
+	c.client = broker.Client{Owner: c, Connection: c.name}
+	c.out.init(socket, &s.budget)
+	c.out.onRoom = func(starved []*consumer) { s.broker.Pump().Schedule(&refill{starved}) }
+	c.out.onClosed = c.written
+	return c
+}
+
+// refill is the pump's task after a full outbox has drained: its consumers
+// may be served again.
+type refill struct{ starved []*consumer }
+
+func (r *refill) Run() (more bool) {
+	for _, c := range r.starved {
+		c.resume()
+	}
+	return false
+}
+
+// after runs fn once when connection time has moved on by d.
+func (s *Server) after(d time.Duration, fn func()) *queue.Timer {
+	return s.broker.Clock.AfterFunc(queue.ConnectionTime, d, fn)
+}
+
+// after is Server.after for as long as the connection lives. mu is held.
+func (c *conn) after(d time.Duration, fn func()) {
+	if !c.tornDown {
+		c.timers = append(c.timers, c.server.after(d, fn))
+	}
+}
+
+// stopTimers forgets all timers. mu is held.
+func (c *conn) stopTimers() {
+	for _, t := range c.timers {
+		t.Stop()
+	}
+	c.timers = nil
+}
+
+// run is the reader goroutine.
+func (c *conn) run() {
+	defer c.server.left(c)
+	c.mu.Lock()
+	c.after(c.server.options.HandshakeTimeout, c.reset)
+	c.mu.Unlock()
+	err := c.serve()
+	c.tearDown(err)
+}
+
+// serve reads until the connection ends.
+func (c *conn) serve() error {
+	if t, ok := c.socket.(*tls.Conn); ok {
+		if err := t.Handshake(); err != nil {
+			return fmt.Errorf("TLS handshake: %w", err)
+		}
+	}
+	limitUnsent(c.socket)
+	c.reader.SetLimit(compat.InitialFrameMax.In(c.server.broker.Profile))
+	if err := c.readProtocolHeader(); err != nil {
+		return err
+	}
+	for {
+		f, err := c.reader.Next()
+		if err != nil {
+			return c.lost(err)
+		}
+		if err := c.batch(f); err != nil {
+			return c.lost(err)
+		}
+		c.throttle()
+	}
+}
+
+// batch handles a frame and all that came with it in one read, then sends the
+// confirms that gathered.
+func (c *conn) batch(f frames.Frame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.hold()
+	defer c.out.release()
+	defer c.flushConfirms()
+	for n := 1; ; n++ {
+		c.handle(f)
+		if c.stalled > 0 || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
+			return nil
+		}
+		var err error
+		if f, err = c.reader.Next(); err != nil {
+			return err
+		}
+	}
+}
+
+// throttle keeps the reader from running ahead: of a channel that is parked
+// behind too many frames, of a client that does not read its answers, and of
+// the disk.
+func (c *conn) throttle() {
+	c.mu.Lock()
+	for c.stalled > 0 && c.state != ended {
+		c.resumed.Wait()
+	}
+	c.mu.Unlock()
+	c.out.waitForRoom()
+	if s := c.server.broker.Store(); s != nil && s.Backlog() > backlogBound {
+		w := make(waitStored, 1)
+		s.Barrier(w, 0)
+		<-w
+	}
+}
+
+// waitStored is a persist.Waiter for one goroutine.
+type waitStored chan error
+
+func (w waitStored) Stored(_ uint64, err error) { w <- err }
+func (w waitStored) Flush()                     {}
+
+// lost deals with the end of the byte stream. Broken framing is answered, and
+// the socket reset a little later; nothing more is read meanwhile.
+func (c *conn) lost(err error) error {
+	var fe *frames.Error
+	if !errors.As(err, &fe) {
+		return err
+	}
+	c.mu.Lock()
+	c.fail(0, fe)
+	c.after(silentCloseDelay, c.reset)
+	c.mu.Unlock()
+	_, _ = io.Copy(io.Discard, c.socket) // until the reset
+	return err
+}
+
+// handle runs one frame and turns an error into its consequence. mu is held.
+func (c *conn) handle(f frames.Frame) {
+	if err := c.dispatch(f); err != nil {
+		c.fail(f.Channel, err)
+	}
+}
+
+// dispatch is where a frame's type and the connection's state meet. mu is
+// held.
+func (c *conn) dispatch(f frames.Frame) error {
+	switch c.state {
+	case silent, ended:
+		return nil
+	case closing:
+		return c.whileClosing(f)
+	}
+	switch f.Type {
+	case frames.TypeMethod, frames.TypeHeader, frames.TypeBody:
+	case frames.TypeHeartbeat:
+		return heartbeatFault(f)
+	default:
+		return frames.Errorf(frames.FrameError, "%s", frames.FrameErrorText(f, "unknown_frame"))
+	}
+	if f.Channel == 0 {
+		return c.connectionFrame(f)
+	}
+	if c.state != running {
+		return frames.Errorf(frames.ChannelError, "frame on channel %d during the handshake", f.Channel)
+	}
+	if ch := c.last; ch != nil && ch.id == f.Channel {
+		return ch.frame(f)
+	}
+	ch := c.channels[f.Channel]
+	if ch == nil {
+		return c.unopened(f)
+	}
+	c.last = ch
+	return ch.frame(f)
+}
+
+// heartbeatFault: a heartbeat is empty and on channel 0 (spec 4.2.7).
+func heartbeatFault(f frames.Frame) error {
+	switch {
+	case len(f.Payload) > 0:
+		return frames.Errorf(frames.FrameError, "%s", frames.FrameErrorText(f, "unknown_frame"))
+	case f.Channel != 0:
+		return frames.Errorf(frames.UnexpectedFrame, "%s", frames.FrameErrorText(f, ""))
+	}
+	return nil
+}
+
+// unopened takes a frame on a channel that is not open: only channel.open is
+// legal. mu is held.
+func (c *conn) unopened(f frames.Frame) error {
+	if f.Type != frames.TypeMethod {
+		return errNotMethod()
+	}
+	m, err := frames.DecodeMethod(f.Payload)
+	if err != nil {
+		return err
+	}
+	if m.ID() != frames.ChannelOpenID {
+		return frames.Errorf(frames.ChannelError, "expected 'channel.open'").At(m.ID())
+	}
+	return c.openChannel(f.Channel)
+}
+
+func errNotMethod() error {
+	return frames.Errorf(frames.UnexpectedFrame, "expected method frame, got non method frame instead")
+}
+
+// openChannel does channel.open. channel-max limits how many are open, not
+// their numbers, as in RabbitMQ. mu is held.
+func (c *conn) openChannel(id uint16) error {
+	if n := len(c.channels); n >= int(c.channelMax) {
+		return frames.Errorf(frames.NotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)", n, c.channelMax)
+	}
+	if err := c.server.openChannel(c.client.User); err != nil {
+		return err
+	}
+	ch := newChannel(c, id)
+	c.channels[id], c.last = ch, ch
+	c.observe(broker.Event{Step: broker.ChannelOpened, Channel: id})
+	c.out.send(&ch.position, id, &frames.ChannelOpenOk{})
+	return nil
+}
+
+// forget drops a channel that has ended; its number is free. mu is held.
+func (c *conn) forget(ch *channel) {
+	delete(c.channels, ch.id)
+	if c.last == ch {
+		c.last = nil
+	}
+}
+
+// fail is the one place where an error becomes a protocol close. id is the
+// channel whose frame it was. mu is held.
+func (c *conn) fail(id uint16, err error) {
+	var fe *frames.Error
+	if !errors.As(err, &fe) {
+		c.log.Error("internal error", "channel", id, "error", err)
+		fe = frames.Errorf(frames.InternalError, "")
+	}
+	ch := c.channels[id]
+	switch {
+	case c.state == ended || c.state == silent || c.state == closing && fe.Scope != frames.ScopeReset:
+	case fe.Scope == frames.ScopeReset:
+		c.log.Warn("connection reset", "reason", fe.Text)
+		c.end()
+		resetSocket(c.socket)
+	case c.state != running:
+		// A client that fails the handshake is kept waiting and told nothing,
+		// as RabbitMQ does.
+		c.log.Warn("handshake failed", "error", fe)
+		c.state = silent
+		c.after(silentCloseDelay, c.reset)
+	case fe.Scope == frames.ScopeChannel && ch != nil:
+		c.log.Warn("channel error", "channel", id, "error", fe)
+		ch.closeWith(fe)
+	default:
+		c.log.Warn("connection error", "channel", id, "error", fe)
+		c.closeWith(fe, c.closeWait())
+	}
+}
+
+// closeWait is how long the server waits for close-ok.
+func (c *conn) closeWait() time.Duration {
+	if c.heartbeat > 0 {
+		return min(c.heartbeat, closingTimeout)
+	}
+	return closingTimeout
+}
+
+// closeWith sends connection.close after the channels have ended and the
+// exclusive queues are gone, and resets the socket if close-ok does not come.
+// mu is held.
+func (c *conn) closeWith(fe *frames.Error, wait time.Duration) {
+	c.endChannels()
+	c.state = closing
+	c.out.send(nil, 0, &frames.ConnectionClose{
+		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassId: fe.Class, MethodId: fe.Method,
+	})
+	c.after(wait, c.reset)
+	c.resumed.Broadcast()
+}
+
+// Close closes the connection from the server's side. Any goroutine.
+func (c *conn) Close(code uint16, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.state {
+	case running:
+		c.closeWith(frames.Errorf(code, "%s", text), c.closeWait())
+	case closing, ended:
+	default:
+		c.end()
+		resetSocket(c.socket)
+	}
+}
+
+// reset drops the socket. Any goroutine, also the clock's.
+func (c *conn) reset() { resetSocket(c.socket) }
+
+// end stops all reading and writing. mu is held.
+func (c *conn) end() {
+	c.state = ended
+	c.out.close()
+	c.resumed.Broadcast()
+}
+
+// finish ends an orderly close: what is queued is written, then the socket
+// closed. mu is held.
+func (c *conn) finish() {
+	c.state = ended
+	c.out.closeWhenWritten()
+	c.after(closingTimeout, c.reset)
+	c.resumed.Broadcast()
+}
+
+// written is called when the writer has ended for good.
+func (c *conn) written(err error) {
+	if err == nil {
+		c.socket.Close()
+		return
+	}
+	resetSocket(c.socket)
+}
+
+// whileClosing: the server has sent connection.close; close-ok ends it, and a
+// close that crossed is answered. mu is held.
+func (c *conn) whileClosing(f frames.Frame) error {
+	if f.Type != frames.TypeMethod || f.Channel != 0 {
+		return nil
+	}
+	switch id, _, _ := frames.SplitMethod(f.Payload); id {
+	case frames.ConnectionCloseID:
+		c.out.send(nil, 0, &frames.ConnectionCloseOk{})
+	case frames.ConnectionCloseOkID:
+		c.finish()
+	}
+	return nil
+}
+
+// endChannels ends all channels and deletes the exclusive queues. mu is held.
+func (c *conn) endChannels() {
+	for _, ch := range c.channels {
+		ch.terminate()
+	}
+	clear(c.channels)
+	c.last, c.dirty, c.stalled = nil, nil, 0
+	if c.vhost != nil {
+		c.vhost.OwnerGone(c)
+	}
+}
+
+// tearDown frees all that the connection held, however it ended.
+func (c *conn) tearDown(err error) {
+	c.socket.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != ended && c.state > tuning {
+		c.log.Info("connection closed by the client or lost", "error", err)
+	}
+	c.endChannels()
+	c.end()
+	c.tornDown = true
+	c.stopTimers()
+	if c.counted {
+		c.server.closeCounted(c.server.perUser, c.client.User)
+		c.observe(broker.Event{Step: broker.ConnectionClosed})
+	}
+}
+
+// flushConfirms sends the confirms that gathered in a batch. mu is held.
+func (c *conn) flushConfirms() {
+	for i, ch := range c.dirty {
+		c.dirty[i] = nil
+		ch.dirty = false
+		ch.Flush()
+	}
+	c.dirty = c.dirty[:0]
+}
+
+// observe tells the observers, if there are any.
+func (c *conn) observe(e broker.Event) {
+	h := &c.server.broker.Hooks
+	if !h.Observing() {
+		return
+	}
+	c.describe(&e)
+	h.Emit(&e)
+}
+
+func (c *conn) describe(e *broker.Event) {
+	e.At = c.server.broker.Clock.Now()
+	e.User, e.Connection = c.client.User, c.name
+	if c.vhost != nil {
+		e.VHost = c.vhost.Name
+	}
+}
+
+// startHeartbeats keeps both directions alive: every half interval the server
+// sends a heartbeat if it has written nothing else, and drops a client of
+// which nothing has come for more than two intervals. mu is held.
+func (c *conn) startHeartbeats(interval time.Duration) {
+	if interval == 0 {
+		return
+	}
+	half := interval / 2
+	var timer *queue.Timer
+	var written, read uint64
+	quiet := 0
+	timer = c.server.after(half, func() {
+		if w := c.out.written.Load(); w == written {
+			c.out.sendBytes(nil, frames.AppendHeartbeat(nil))
+		} else {
+			written = w
+		}
+		if r := c.reader.BytesRead(); r != read {
+			read, quiet = r, 0
+		} else {
+			quiet++
+		}
+		if quiet > 5 {
+			c.log.Warn("missed heartbeats from the client", "interval", interval)
+			c.reset()
+			return
+		}
+		timer.Reset(half)
+	})
+	c.timers = append(c.timers, timer)
+}

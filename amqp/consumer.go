@@ -1,0 +1,121 @@
+package amqp
+
+import (
+	"github.com/warrenmq/warren/amqp/broker"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/queue"
+)
+
+// consumer is a channel's end of a queue's consumer.
+type consumer struct {
+	queue.Consumer
+	// Immutable.
+	ch       *channel
+	q        *broker.Queue
+	prefetch int // most unacknowledged deliveries; 0 is no limit
+
+	// Guarded by channel.mu.
+	unacked int
+	starved bool // refused a delivery for lack of prefetch credit
+	passed  bool // an interceptor's delay of the next delivery is over
+}
+
+// credit says whether prefetch allows another delivery. channel.mu is held.
+func (c *consumer) credit() bool {
+	if c.NoAck {
+		return true
+	}
+	ch := c.ch
+	return (c.prefetch == 0 || c.unacked < c.prefetch) &&
+		(ch.globalPrefetch == 0 || ch.consumerUnacked < ch.globalPrefetch)
+}
+
+// Deliver implements queue.Sink: it is called with the queue's lock held.
+func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
+	ch := c.ch
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return false
+	}
+	if !c.credit() {
+		c.starved = true
+		return false
+	}
+	sent := true
+	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
+		var wait bool
+		if sent, wait = ch.interceptDelivery(c, e); wait {
+			return false
+		}
+	}
+	if sent && !ch.c.out.deliver(c, ch.nextTag, e) {
+		return false
+	}
+	ch.observeDelivery(c, e)
+	if !c.NoAck {
+		ch.unacked.push(unackedItem{tag: ch.nextTag, q: c.q, consumer: c, entry: *e})
+		c.unacked++
+		ch.consumerUnacked++
+	}
+	ch.nextTag++
+	return true
+}
+
+// Cancelled implements queue.Sink: the queue has gone. A client that can take
+// it is told.
+func (c *consumer) Cancelled(*queue.Consumer) {
+	ch := c.ch
+	ch.mu.Lock()
+	known := ch.consumers[c.Tag] == c
+	delete(ch.consumers, c.Tag)
+	closed := ch.closed
+	ch.mu.Unlock()
+	if known && !closed && ch.c.can.cancelNotify {
+		ch.c.out.send(&ch.position, ch.id, &frames.BasicCancel{ConsumerTag: c.Tag, NoWait: true})
+	}
+}
+
+// resume has the queue serve the consumer again.
+func (c *consumer) resume() { c.q.Resume(&c.Consumer) }
+
+// release gives the deliveries' prefetch credit back and collects in
+// ch.resumable the consumers that can go on because of it. conn.mu and
+// channel.mu are held.
+func (ch *channel) release(items []unackedItem) {
+	for i := range items {
+		c := items[i].consumer
+		if c == nil {
+			continue
+		}
+		c.unacked--
+		ch.consumerUnacked--
+		if c.starved && c.credit() {
+			c.starved = false
+			ch.resumable = append(ch.resumable, c)
+		}
+	}
+	if ch.globalPrefetch > 0 {
+		ch.collectStarved()
+	}
+}
+
+// collectStarved looks at all consumers of the channel: a limit they share
+// has room again. channel.mu is held.
+func (ch *channel) collectStarved() {
+	for _, c := range ch.consumers {
+		if c.starved && c.credit() {
+			c.starved = false
+			ch.resumable = append(ch.resumable, c)
+		}
+	}
+}
+
+// resumeAll serves the consumers that release collected. conn.mu is held.
+func (ch *channel) resumeAll() {
+	for i, c := range ch.resumable {
+		ch.resumable[i] = nil
+		c.resume()
+	}
+	ch.resumable = ch.resumable[:0]
+}

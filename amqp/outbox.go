@@ -1,0 +1,468 @@
+package amqp
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/queue"
+)
+
+// outbox holds what a connection has to write. Two lanes: deliveries in bulk,
+// and control frames (replies, confirms, heartbeats), which are written before
+// a backlog of deliveries unless their own channel has deliveries waiting:
+// the order within a channel is never changed. That is the flow metering of
+// the Sun Message Queue's connections: however slow the client reads, at most
+// writeBound of bulk and what the kernel holds (see limitUnsent) stand before
+// a control frame of another channel.
+//
+// Frames are encoded straight into pooled chunks; long bodies go by
+// reference. A goroutine writes while there is something to write and ends
+// when there is not, so an idle connection has none.
+//
+// Any goroutine may append. Lock order: the outbox's mutex comes after a
+// queue's and a channel's.
+type outbox struct {
+	// Immutable.
+	socket   net.Conn
+	frameMax atomic.Uint32 // of the peer; set once by the handshake
+	budget   *budget
+	onRoom   func(starved []*consumer) // consumers may be served again; off the lock
+	onClosed func(error)               // the writer has ended: nil after closeWhenWritten, else why
+
+	mu       sync.Mutex
+	room     sync.Cond // queued fell, or closed
+	control  lane
+	bulk     lane
+	queued   int    // bytes in both lanes, by reference or not
+	bulkIn   uint64 // bytes ever appended to bulk
+	bulkOut  uint64 // bytes of bulk ever handed to the writer
+	writing  bool   // the writer goroutine runs
+	held     bool   // appends do not start the writer: its own reader is in a batch
+	closed   bool   // appends are dropped
+	finish   bool   // close the socket once everything is written
+	starved  []*consumer
+	written  atomic.Uint64 // bytes ever written, for heartbeats
+	failed   error
+	iov      [][]byte // scratch of the writer
+	recycled [][]byte // scratch of the writer
+}
+
+const (
+	// writeBound is the most bulk bytes handed to one write call, unless a
+	// single chunk is larger.
+	writeBound = 128 << 10
+	// smallChunk is the first chunk of a lane that was empty, largeChunk any
+	// further one: an idle connection's reply does not take 64 KiB.
+	smallChunk = 4 << 10
+	largeChunk = 64 << 10
+	// copyLimit is the longest body that is copied into a chunk; a longer one
+	// is written from where it is.
+	copyLimit = 4 << 10
+)
+
+// budget is what all outboxes of a server may hold before each gets little.
+type budget struct{ queued atomic.Int64 }
+
+const (
+	outboxLimit       = 1 << 20  // above it consumers lose credit
+	outboxLimitScarce = 64 << 10 // the same, when the budget is used up
+	budgetBytes       = 32 << 20 // of all outboxes together
+	readLimitFactor   = 2        // times the limit: the connection is not read any more
+)
+
+func (b *budget) limit() int {
+	if b.queued.Load() > budgetBytes {
+		return outboxLimitScarce
+	}
+	return outboxLimit
+}
+
+// lanePosition is where in the bulk lane a channel's last delivery ends.
+// Guarded by the outbox's mutex.
+type lanePosition struct{ end uint64 }
+
+// chunk is a piece to write. owner is the pooled buffer to give back after
+// it; nil when later chunks still use the buffer or the bytes are borrowed.
+type chunk struct{ bytes, owner []byte }
+
+// lane is a list of chunks and a buffer that is being filled.
+type lane struct {
+	chunks []chunk
+	buf    []byte // being filled
+	start  int    // of the part of buf that is in no chunk yet
+}
+
+var chunkPools = [2]sync.Pool{
+	{New: func() any { return (*[smallChunk]byte)(make([]byte, smallChunk)) }},
+	{New: func() any { return (*[largeChunk]byte)(make([]byte, largeChunk)) }},
+}
+
+func newChunk(size int) []byte {
+	if size == smallChunk {
+		return chunkPools[0].Get().(*[smallChunk]byte)[:0]
+	}
+	return chunkPools[1].Get().(*[largeChunk]byte)[:0]
+}
+
+func recycle(b []byte) {
+	switch cap(b) {
+	case smallChunk:
+		chunkPools[0].Put((*[smallChunk]byte)(b[:smallChunk]))
+	case largeChunk:
+		chunkPools[1].Put((*[largeChunk]byte)(b[:largeChunk]))
+	}
+}
+
+// reserve makes room for n more bytes in buf. n may exceed a chunk: such a
+// buffer is left to the garbage collector.
+func (l *lane) reserve(n int) {
+	if cap(l.buf)-len(l.buf) >= n && l.buf != nil {
+		return
+	}
+	size := largeChunk
+	if l.buf == nil && len(l.chunks) == 0 && n <= smallChunk {
+		size = smallChunk
+	}
+	l.retire()
+	if n > largeChunk {
+		l.buf = make([]byte, 0, n)
+	} else {
+		l.buf = newChunk(size)
+	}
+}
+
+// seal puts what was filled since the last seal into a chunk.
+func (l *lane) seal() {
+	if l.start < len(l.buf) {
+		l.chunks = append(l.chunks, chunk{bytes: l.buf[l.start:]})
+		l.start = len(l.buf)
+	}
+}
+
+// retire seals and gives up the buffer being filled.
+func (l *lane) retire() {
+	if l.buf == nil {
+		return
+	}
+	l.chunks = append(l.chunks, chunk{bytes: l.buf[l.start:], owner: l.buf})
+	l.buf, l.start = nil, 0
+}
+
+func (l *lane) empty() bool { return len(l.chunks) == 0 && len(l.buf) == l.start }
+
+// take moves chunks of up to bound bytes, and at least one, to the writer.
+func (l *lane) take(o *outbox, bound int) (n int) {
+	if len(l.chunks) == 0 {
+		l.retire()
+	}
+	taken := 0
+	for _, c := range l.chunks {
+		if n > 0 && n+len(c.bytes) > bound {
+			break
+		}
+		n += len(c.bytes)
+		if len(c.bytes) > 0 {
+			o.iov = append(o.iov, c.bytes)
+		}
+		if c.owner != nil {
+			o.recycled = append(o.recycled, c.owner)
+		}
+		taken++
+	}
+	rest := copy(l.chunks, l.chunks[taken:])
+	clear(l.chunks[rest:])
+	l.chunks = l.chunks[:rest]
+	if rest == 0 && cap(l.chunks) > 64 {
+		l.chunks = nil
+	}
+	return n
+}
+
+// init readies an outbox for a socket.
+func (o *outbox) init(socket net.Conn, b *budget) {
+	o.socket, o.budget = socket, b
+	o.room.L = &o.mu
+	o.frameMax.Store(minFrameMax)
+}
+
+// laneFor picks the lane of a control frame: behind its channel's own
+// deliveries, else past everybody's. mu is held.
+func (o *outbox) laneFor(p *lanePosition) *lane {
+	if p != nil && p.end > o.bulkOut {
+		return &o.bulk
+	}
+	return &o.control
+}
+
+// added accounts for n bytes appended to l and starts the writer. mu is held.
+func (o *outbox) added(l *lane, p *lanePosition, n int) {
+	if l == &o.bulk {
+		o.bulkIn += uint64(n)
+		if p != nil {
+			p.end = o.bulkIn
+		}
+	}
+	o.queued += n
+	o.budget.queued.Add(int64(n))
+	if !o.writing && !o.held {
+		o.start()
+	}
+}
+
+func (o *outbox) start() {
+	o.writing = true
+	go o.write()
+}
+
+// hold keeps appends from starting the writer until release: the reader of
+// this connection handles many frames, whose replies shall go in one write.
+func (o *outbox) hold() {
+	o.mu.Lock()
+	o.held = true
+	o.mu.Unlock()
+}
+
+func (o *outbox) release() {
+	o.mu.Lock()
+	o.held = false
+	if !o.writing && (o.queued > 0 || o.finish) {
+		o.start()
+	}
+	o.mu.Unlock()
+}
+
+// send appends a method frame. p is the channel's position, nil for channel 0.
+func (o *outbox) send(p *lanePosition, channel uint16, m frames.Method) {
+	var scratch [512]byte
+	o.sendBytes(p, frames.AppendMethodFrame(scratch[:0], channel, m))
+}
+
+// sendBytes appends whole frames that stay together.
+func (o *outbox) sendBytes(p *lanePosition, b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	l := o.laneFor(p)
+	l.reserve(len(b))
+	l.buf = append(l.buf, b...)
+	o.added(l, p, len(b))
+}
+
+// ack appends a confirm.
+func (o *outbox) ack(p *lanePosition, channel uint16, tag uint64, multiple, nack bool) {
+	var scratch [32]byte
+	if nack {
+		// The requeue bit is set, as RabbitMQ sends it.
+		o.sendBytes(p, frames.AppendNack(scratch[:0], channel, tag, multiple, true))
+		return
+	}
+	o.sendBytes(p, frames.AppendAck(scratch[:0], channel, tag, multiple))
+}
+
+// contentRoom bounds the bytes of a content's frames around its body: method
+// with five short strings, header, and the first body frame.
+func contentRoom(names, props int) int { return 96 + names + props }
+
+// deliver appends a basic.deliver with its content to the bulk lane. False:
+// no room; c is remembered.
+func (o *outbox) deliver(c *consumer, tag uint64, e *queue.Entry) bool {
+	m := e.Message
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.queued >= o.budget.limit() {
+		if !o.closed {
+			o.starved = append(o.starved, c)
+		}
+		return false
+	}
+	l := &o.bulk
+	l.reserve(contentRoom(len(c.Tag)+len(m.Exchange)+len(m.RoutingKey), len(m.Properties)))
+	before := len(l.buf)
+	l.buf = frames.AppendDeliver(l.buf, c.ch.id, c.Tag, tag, e.Redelivered, m.Exchange, m.RoutingKey)
+	n := o.content(l, before, c.ch.id, m)
+	o.added(l, &c.ch.position, n)
+	return true
+}
+
+// sendContent appends a method with content (get-ok, return), whose method
+// frame is encoded already.
+func (o *outbox) sendContent(p *lanePosition, channel uint16, method []byte, m *queue.Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	l := o.laneFor(p)
+	if len(m.Content) > copyLimit {
+		l = &o.bulk // a control lane of large bodies would stop being one
+	}
+	l.reserve(len(method) + contentRoom(0, len(m.Properties)))
+	before := len(l.buf)
+	l.buf = append(l.buf, method...)
+	o.added(l, p, o.content(l, before, channel, m))
+}
+
+// content appends header and body after a method that starts at before in
+// l.buf, and says how many bytes were appended in all.
+func (o *outbox) content(l *lane, before int, channel uint16, m *queue.Message) (n int) {
+	body := m.Content
+	l.buf = frames.AppendHeaderFrame(l.buf, channel, uint64(len(body)), m.Properties)
+	n = len(l.buf) - before
+	most := int(o.frameMax.Load()) - frames.Overhead
+	for len(body) > 0 {
+		piece := body[:min(len(body), most)]
+		body = body[len(piece):]
+		n += len(piece) + frames.Overhead
+		if len(piece) > copyLimit {
+			o.borrow(l, channel, piece)
+			continue
+		}
+		l.reserve(len(piece) + frames.Overhead)
+		l.buf = frames.AppendFrameHeader(l.buf, frames.TypeBody, channel, uint32(len(piece)))
+		l.buf = append(l.buf, piece...)
+		l.buf = append(l.buf, frames.FrameEnd)
+	}
+	return n
+}
+
+// borrow appends a body frame whose payload is written from where it is.
+func (o *outbox) borrow(l *lane, channel uint16, piece []byte) {
+	l.reserve(frames.HeaderSize)
+	l.buf = frames.AppendFrameHeader(l.buf, frames.TypeBody, channel, uint32(len(piece)))
+	l.seal()
+	l.chunks = append(l.chunks, chunk{bytes: piece})
+	l.reserve(1)
+	l.buf = append(l.buf, frames.FrameEnd)
+}
+
+// write is the writer goroutine.
+func (o *outbox) write() {
+	// Whoever woke the writer is likely to have more: let it go on first.
+	runtime.Gosched()
+	for o.gather() {
+		n, err := o.flush()
+		o.wrote(n, err)
+	}
+}
+
+// gather takes what the next write call writes. False: nothing is left and
+// the goroutine ends.
+func (o *outbox) gather() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.iov, o.recycled = o.iov[:0], o.recycled[:0]
+	if o.failed == nil {
+		if !o.control.empty() {
+			o.control.take(o, writeBound)
+		}
+		if !o.bulk.empty() {
+			o.bulkOut += uint64(o.bulk.take(o, writeBound))
+		}
+	}
+	if len(o.iov) > 0 {
+		return true
+	}
+	o.writing = false
+	if cap(o.iov) > 64 {
+		o.iov, o.recycled = nil, nil
+	}
+	if o.finish && !o.closed {
+		o.shut(nil)
+	}
+	return false
+}
+
+// flush does the system call.
+func (o *outbox) flush() (int64, error) {
+	if len(o.iov) == 1 {
+		n, err := o.socket.Write(o.iov[0])
+		return int64(n), err
+	}
+	buffers := net.Buffers(o.iov)
+	return buffers.WriteTo(o.socket)
+}
+
+// wrote accounts for a write call and wakes who waited for room.
+func (o *outbox) wrote(n int64, err error) {
+	o.written.Add(uint64(n))
+	for _, b := range o.recycled {
+		recycle(b)
+	}
+	o.mu.Lock()
+	limit := o.budget.limit()
+	if !o.closed {
+		o.queued -= int(n)
+		o.budget.queued.Add(-n)
+	}
+	var starved []*consumer
+	if o.queued < limit/2 && len(o.starved) > 0 {
+		starved, o.starved = o.starved, nil
+	}
+	if err != nil {
+		o.shut(err)
+	}
+	o.room.Broadcast()
+	o.mu.Unlock()
+	if starved != nil {
+		o.onRoom(starved)
+	}
+}
+
+// shut drops everything that is queued; later appends are dropped too. mu is
+// held.
+func (o *outbox) shut(err error) {
+	if o.closed {
+		return
+	}
+	o.closed, o.failed = true, io.ErrClosedPipe
+	o.budget.queued.Add(-int64(o.queued))
+	o.queued = 0
+	o.control, o.bulk, o.starved = lane{}, lane{}, nil
+	o.room.Broadcast()
+	go o.onClosed(err)
+}
+
+// close drops what is queued. The socket is the caller's.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shut(io.ErrClosedPipe)
+}
+
+// closeWhenWritten takes no more and ends the writer once everything there is
+// has been written.
+func (o *outbox) closeWhenWritten() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finish = true
+	if !o.writing && !o.held && !o.closed {
+		o.start()
+	}
+}
+
+// waitForRoom blocks a reader whose client sends requests but does not read
+// the answers.
+func (o *outbox) waitForRoom() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.overfull() {
+		o.room.Wait()
+	}
+}
+
+func (o *outbox) overfull() bool {
+	return !o.closed && o.queued > readLimitFactor*o.budget.limit()
+}
+
+// mustWait is waitForRoom's question without the wait.
+func (o *outbox) mustWait() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.overfull()
+}
