@@ -36,7 +36,7 @@
 //
 //	^(?!amq\.|secret).*
 //
-// because that is how "all but these" is written. Other look-around, back-references, atomic groups and possessive
+// because that is how "all but these" is written (at most 16 of them). Other look-around, back-references, atomic groups and possessive
 // quantifiers, as well as counts above 1000, are refused with a *PatternError that says so when the permission is set,
 // never when it is used. Two further differences, both on the side of denying: "$" does not match before a final line
 // feed, and "." matches one character, not one byte.
