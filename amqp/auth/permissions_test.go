@@ -41,24 +41,26 @@ func TestPermissionsRefused(t *testing.T) {
 	}
 }
 
-func TestPermissions(t *testing.T) {
-	s := newFakeStore()
-	d := s.reload(t)
-	put := func() {
-		t.Helper()
-		for _, u := range []string{"a", "b"} {
-			if err := d.PutUser(User{Name: u}, nil); err != nil {
+// fill gives users a and b permissions in the virtual hosts v and w and for the exchanges x and y there.
+func fill(t *testing.T, d *Directory) {
+	t.Helper()
+	for _, u := range []string{"a", "b"} {
+		if err := d.PutUser(User{Name: u}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []string{"v", "w"} {
+			if err := errors.Join(d.PutPermission(all(u, v), nil), d.PutTopicPermission(topic(u, v, "x"), nil),
+				d.PutTopicPermission(topic(u, v, "y"), nil)); err != nil {
 				t.Fatal(err)
-			}
-			for _, v := range []string{"v", "w"} {
-				if err := errors.Join(d.PutPermission(all(u, v), nil), d.PutTopicPermission(topic(u, v, "x"), nil),
-					d.PutTopicPermission(topic(u, v, "y"), nil)); err != nil {
-					t.Fatal(err)
-				}
 			}
 		}
 	}
-	put()
+}
+
+func TestPermissions(t *testing.T) {
+	s := newFakeStore()
+	d := s.reload(t)
+	fill(t, d)
 	full := stateOf(d)
 	if len(full.Perms) != 4 || len(full.Topics) != 8 {
 		t.Fatalf("%+v", full)
@@ -82,7 +84,7 @@ func TestPermissions(t *testing.T) {
 		{"virtual host", func() bool { return d.DropVHost("v", nil) }, "a/w b/w", "a/w/x a/w/y b/w/x b/w/y"},
 		{"user", func() bool { return d.DeleteUser("b", nil) }, "a/v a/w", "a/v/x a/v/y a/w/x a/w/y"},
 	} {
-		put()
+		fill(t, d)
 		if diff := cmp.Diff(full, stateOf(d)); diff != "" {
 			t.Fatalf("before %s: %s", c.name, diff)
 		}
@@ -110,6 +112,12 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("%s: removed twice", c.name)
 		}
 	}
+}
+
+func TestPermissionLookup(t *testing.T) {
+	d := NewDirectory(nil)
+	fill(t, d)
+	d.DeleteUser("b", nil)
 	if p, ok := d.Permission("a", "v"); !ok || p != all("a", "v") {
 		t.Errorf("Permission: %+v %v", p, ok)
 	}
