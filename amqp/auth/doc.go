@@ -36,10 +36,10 @@
 //
 //	^(?!amq\.|secret).*
 //
-// because that is how "all but these" is written. Other look-around, back-references, atomic groups and possessive
-// quantifiers, as well as counts above 1000, are refused with a *PatternError that says so when the permission is set,
-// never when it is used. Two further differences, both on the side of denying: "$" does not match before a final line
-// feed, and "." matches one character, not one byte.
+// because that is how "all but these" is written (at most 16 of them). Other look-around, back-references, atomic
+// groups and possessive quantifiers, as well as counts above 1000, are refused with a *PatternError that says so when
+// the permission is set, never when it is used. Two further differences: "$" does not match before a final line feed,
+// and "." matches one character, not one byte.
 //
 // In topic permissions {username} and {vhost} are replaced by the names they stand for, quoted, so that a user name
 // that holds characters special to patterns cannot widen what the pattern allows. RabbitMQ 4.3 does so too, 3.10 inserts

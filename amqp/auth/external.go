@@ -12,7 +12,7 @@ import (
 // Where EXTERNAL takes the user name from (ssl_cert_login_from).
 const (
 	CertDistinguishedName = "distinguished_name" // the subject, as SubjectName writes it; the default
-	CertCommonName        = "common_name"        // its common name; several are joined with commas
+	CertCommonName        = "common_name"        // its common name, as it is; several are joined with commas
 )
 
 // external is EXTERNAL: the user is whom the client's certificate names, and no password is asked.
@@ -67,7 +67,6 @@ var attributeNames = map[string]string{
 	"2.5.4.6":                    "C",
 	"2.5.4.7":                    "L",
 	"2.5.4.8":                    "ST",
-	"2.5.4.9":                    "STREET",
 	"2.5.4.10":                   "O",
 	"2.5.4.11":                   "OU",
 	"2.5.4.12":                   "TITLE",
@@ -83,7 +82,8 @@ var attributeNames = map[string]string{
 var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 
 // SubjectName writes a certificate's subject as RabbitMQ does, which is RFC 4514: the last relative name first, commas
-// between them, and everything outside printable ASCII as escaped UTF-8 bytes.
+// between them. Like RabbitMQ it escapes more than that asks for: the UTF-8 bytes of everything outside printable ASCII,
+// and the tilde.
 func SubjectName(cert *x509.Certificate) (string, error) {
 	rdns, err := subject(cert)
 	if err != nil {
@@ -119,9 +119,7 @@ func commonNames(cert *x509.Certificate) (string, error) {
 	for _, rdn := range rdns {
 		for _, a := range rdn {
 			if a.Type.Equal(oidCommonName) {
-				var b strings.Builder
-				escapeValue(&b, fmt.Sprint(a.Value))
-				names = append(names, b.String())
+				names = append(names, fmt.Sprint(a.Value))
 			}
 		}
 	}
@@ -139,7 +137,7 @@ func subject(cert *x509.Certificate) (pkix.RDNSequence, error) {
 	return rdns, nil
 }
 
-// escapeValue writes an attribute value with the escapes of RFC 4514, section 2.4.
+// escapeValue writes an attribute value with the escapes of RFC 4514, section 2.4, and those SubjectName speaks of.
 func escapeValue(b *strings.Builder, v string) {
 	for i := range len(v) {
 		c := v[i]
@@ -147,7 +145,7 @@ func escapeValue(b *strings.Builder, v string) {
 		case i == 0 && (c == ' ' || c == '#'), i == len(v)-1 && c == ' ', strings.IndexByte(`"+,;<>\`, c) >= 0:
 			b.WriteByte('\\')
 			b.WriteByte(c)
-		case c < ' ' || c > '~':
+		case c < ' ' || c >= '~':
 			fmt.Fprintf(b, `\%02X`, c)
 		default:
 			b.WriteByte(c)

@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// MaxPatternSize is the largest permission pattern accepted, in bytes.
-const MaxPatternSize = 64 << 10
+// MaxPatternSize is the largest permission pattern accepted, in bytes. Whoever sets permissions is trusted, but a pattern
+// of this size made of nothing but x{1000} already takes some seconds and 100 MB to compile.
+const MaxPatternSize = 16 << 10
+
+// maxLookaheads bounds the assertions in one pattern.
+const maxLookaheads = 16
 
 // PatternError says why a permission pattern was refused.
 type PatternError struct {
@@ -100,7 +104,7 @@ func compileLookahead(source string) (pattern, bool) {
 	var p pattern
 	for strings.HasPrefix(rest, "(?!") || strings.HasPrefix(rest, "(?=") {
 		end := groupEnd(rest)
-		if end < 0 {
+		if end < 0 || len(p.look) == maxLookaheads {
 			return pattern{}, false
 		}
 		re, err := regexp.Compile(`\A(?:` + rest[3:end] + `)`)
@@ -203,11 +207,15 @@ func patternError(source string, err error) *PatternError {
 		return pe
 	}
 	pe.Reason = se.Code.String()
+	if strings.HasPrefix(se.Expr, "(?<=") || strings.HasPrefix(se.Expr, "(?<!") { // read as the name of a group
+		se = &syntax.Error{Code: syntax.ErrInvalidPerlOp, Expr: se.Expr[:len("(?<=")]}
+	}
 	switch se.Code {
 	case syntax.ErrMissingParen:
 		pe.Reason = "missing )"
 	case syntax.ErrUnexpectedParen:
 		pe.Reason = "unmatched parentheses"
+		pe.Offset = max(0, groupEnd("("+source)-1)
 	case syntax.ErrMissingBracket:
 		pe.Reason = "missing terminating ] for character class"
 	case syntax.ErrTrailingBackslash:
@@ -218,8 +226,8 @@ func patternError(source string, err error) *PatternError {
 	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize:
 		pe.Unsupported = true
 		pe.Offset = max(0, strings.Index(source, se.Expr))
-		pe.Reason += fmt.Sprintf(" %q; not supported are look-around (other than lookahead at the very start, ^(?!...)), "+
-			"back-references, atomic groups, possessive quantifiers and counts above 1000", se.Expr)
+		pe.Reason = fmt.Sprintf("%s %q; not supported are look-around (other than lookahead at the very start, ^(?!...)), "+
+			"back-references, atomic groups, possessive quantifiers and counts above 1000", se.Code, se.Expr)
 	}
 	return pe
 }

@@ -31,8 +31,8 @@ var (
 	ErrUnknownLimit = errors.New("unknown user limit")
 )
 
-// User is one user as it stands in definitions.json, with the same JSON keys. A User handed out is a copy and the
-// caller's to change.
+// User is one user as it stands in definitions.json, with the same JSON keys. A User handed out by a Directory is a
+// copy and the caller's to change; its HashingAlgorithm, Tags and Limits are filled in, if with an empty list or map.
 type User struct {
 	Name string
 	// PasswordHash is base64 of a 4-byte salt and the digest of salt and password. A user with "" cannot log in with a
@@ -109,8 +109,8 @@ func (u User) clone() User {
 	return u
 }
 
-// validate fills in the default algorithm and says what is wrong with u, if anything. RabbitMQ takes an unknown
-// algorithm and then fails at each login; here the mistake is reported where it is made.
+// validate fills in what was left out and says what is wrong with u, if anything. RabbitMQ takes an unknown algorithm
+// and then fails at each login; here the mistake is reported where it is made.
 func (u *User) validate() error {
 	if err := validNames(u.Name); err != nil {
 		return err
@@ -120,6 +120,12 @@ func (u *User) validate() error {
 	}
 	if u.HashingAlgorithm == "" {
 		u.HashingAlgorithm = AlgorithmSHA256
+	}
+	if u.Tags == nil {
+		u.Tags = []string{}
+	}
+	if u.Limits == nil {
+		u.Limits = map[string]int{}
 	}
 	if newHash(u.HashingAlgorithm) == nil {
 		return fmt.Errorf("%w %q", ErrUnknownAlgorithm, u.HashingAlgorithm)
