@@ -104,6 +104,22 @@ var (
 
 	ClassicLeaderLocator = Row[bool]{"x-queue-leader-locator valid on classic queues", verified, false, true}
 
+	LeaderLocatorMinMasters = Row[bool]{"x-queue-leader-locator \"min-masters\" accepted", verified, false, true}
+
+	StreamFilters = Row[bool]{"x-stream-filter-size-bytes of a stream, x-stream-filter and x-stream-match-unfiltered of its consumers are known", verified, false, true}
+
+	QuorumTimeouts = Row[bool]{"x-consumer-timeout and x-consumer-disconnected-timeout are known: quorum queues and their consumers only", verified, false, true}
+
+	DelayedRetry = Row[bool]{"x-delayed-retry-* are known: quorum queues only", verified, false, true}
+
+	MirrorConsumerArguments = Row[bool]{"x-cancel-on-ha-failover and x-credit are known consumer arguments", verified, true, false}
+
+	UnknownTypeRefused = Row[bool]{"a queue without a name and of an unknown type is refused with 406 instead of 541", verified, false, true}
+
+	MaxAgeNeedsDigits = Row[bool]{"an age that does not start with a digit is refused with 406; otherwise 541", verified, false, true}
+
+	MaxAgeByDuration = Row[bool]{"x-max-age of equal length counts as equal whatever its unit", verified, false, true}
+
 	MinPriorities = Row[bool]{"x-max-priority 0 acts as 1", verified, false, true}
 
 	TransientExchangesSurvive = Row[bool]{"transient exchanges survive a restart", verified, false, true}
