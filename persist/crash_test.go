@@ -1,0 +1,5 @@
+package persist
+
+const crashChildEnv = "WARREN_PERSIST_CRASH_CHILD"
+
+func runCrashChild() {}

@@ -1,0 +1,53 @@
+// Package persist keeps definitions and messages on disk. It knows bytes and
+// ids; what a queue, a priority or a delivery is, its callers know.
+//
+// What it promises:
+//
+//   - A message whose Waiter was told Stored with a nil error is there after
+//     the process is killed, and with SyncAlways after the machine lost power.
+//   - A Group or an Update is there as a whole or not at all.
+//   - A settled message does not come back once a Barrier asked for after its
+//     Settle was resolved, and in any case not once Options.LazyDelay and one
+//     commit have passed.
+//   - A message that is settled before its commit leaves no trace on disk.
+//   - A message's bytes are written once, however many queues took it.
+//   - No call blocks on the disk, except Open, Recover and Close.
+//
+// How bytes travel:
+//
+//	Append, Settle, Submit, Update          any goroutine, under Store.mu
+//	        |
+//	   open batch --- a cap is reached ---> queued batches
+//	        |                                    |
+//	        +---------------- take --------------+
+//	                           |
+//	                  seal (under Store.mu): bodies get a place on a body
+//	                  page, entries become index pages, changed acks are
+//	                  copied out
+//	                           |
+//	                  one Badger transaction, one sync      committer
+//	                           |
+//	                  Waiter.Stored ..., Waiter.Flush
+//
+// The keys (numbers are big-endian, so key order is number order):
+//
+//	a queue firstSeq   which messages of that index page are settled
+//	b page             the bytes of all messages of one commit
+//	d kind vhost name  a definition
+//	g part             redo list of a commit too large for one transaction
+//	i queue firstSeq   index page: the messages of one commit for one queue
+//	n name             format version, reserved ids, mark of a clean stop
+//	r queue chunk      redelivered marks and delivery counts of a clean stop
+//	x queue            this queue's messages are to be cleared
+//
+// Every value carries a checksum over its key and its bytes.
+//
+// Who owns what: Store.mu guards the batches, logs and pages in memory and is
+// the last lock in the broker's order; nothing is called and no disk is touched
+// while it is held, except Payload.HeadSize and Payload.Body. The committer
+// goroutine owns a batch from the moment it has taken it. One background
+// goroutine clears dropped logs and runs Badger's value log collection.
+//
+// Badger is used in one way only: one committer, one transaction a batch, no
+// write batches, no conflict detection, no Badger expiry, no prefix drops.
+package persist

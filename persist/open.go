@@ -1,0 +1,306 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// formatFile says, beside Badger's files, that the folder holds a store and in
+// which format. It is read before Badger touches anything, and keeps a store
+// whose files went missing from looking like a new one.
+const formatFile = "WARREN"
+
+// Open opens the store in a folder, or makes a new one, and locks the folder.
+// It reads all index pages, so that it takes about a second for a few million
+// messages in pages of usual size. What is damaged is an error that names the
+// folder or the value: a store is never quietly started empty. See ErrInUse,
+// ErrNewerFormat and ErrCorrupt.
+func Open(o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	known, err := prepareFolder(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{
+		opts:        o,
+		logger:      &badgerLogger{logger: o.Logger},
+		wake:        make(chan struct{}, 1),
+		bgWake:      make(chan struct{}, 1),
+		bgStop:      make(chan struct{}),
+		closing:     make(chan struct{}),
+		open:        new(batch),
+		logs:        make(map[uint64]*Log),
+		unrecovered: make(map[uint64]struct{}),
+		shared:      make(map[*bodyPage]bool),
+		records:     make(map[place]*storedRecord),
+		marks:       make(map[uint64]map[uint64]Mark),
+	}
+	if s.db, err = openBadger(o, s.logger); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.caps = capsOf(s.db)
+	if err := s.start(known); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.db.Close())
+	}
+	s.logger.watch(func(err error) { s.fail(err) })
+	s.finished.Add(2)
+	go s.runCommitter()
+	go s.runBackground()
+	s.rouse() // dropped logs may be left to clear
+	return s, nil
+}
+
+// prepareFolder makes the folder, proves that it can be written and says
+// whether it is a store's already.
+func prepareFolder(dir string) (known bool, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, fmt.Errorf("make folder %s: %w; check the path and its owner", dir, err)
+	}
+	probe, err := os.CreateTemp(dir, "writable-*.tmp")
+	if err != nil {
+		return false, fmt.Errorf("write to folder %s: %w; it has to be writable for this user", dir, err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return false, fmt.Errorf("write to folder %s: %w", dir, err)
+	}
+	if known, err = readFormatFile(dir); err != nil {
+		return false, err
+	}
+	return known, checkFiles(dir, known)
+}
+
+// readFormatFile says whether there is a format file, and refuses another
+// format than ours.
+func readFormatFile(dir string) (known bool, err error) {
+	path := filepath.Join(dir, formatFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	var version int
+	if _, err := fmt.Sscanf(string(text), "warren store, format %d", &version); err != nil || version < 1 {
+		return false, fmt.Errorf("%w: %s does not say which format the store has; restore it from a backup", ErrCorrupt, path)
+	}
+	return true, checkVersion(dir, uint64(version))
+}
+
+// checkVersion refuses a format that this version does not read.
+func checkVersion(dir string, version uint64) error {
+	if version > formatVersion {
+		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use the version that wrote it, or a newer one",
+			ErrNewerFormat, dir, version, formatVersion)
+	}
+	if version < 1 {
+		return fmt.Errorf("%w: %s has format %d, which never was", ErrCorrupt, dir, version)
+	}
+	return nil
+}
+
+// checkFiles refuses a folder in which Badger would quietly start anew.
+func checkFiles(dir string, known bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read folder %s: %w", dir, err)
+	}
+	manifest, data := false, ""
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".sst", ".vlog", ".mem":
+			data = e.Name()
+		}
+		manifest = manifest || e.Name() == badger.ManifestFilename
+	}
+	if !manifest && (data != "" || known) {
+		if data == "" {
+			data = formatFile
+		}
+		return fmt.Errorf("%w: %s has %s but no %s; restore the folder from a backup, or move it away to start empty",
+			ErrCorrupt, dir, data, badger.ManifestFilename)
+	}
+	return nil
+}
+
+// openBadger opens the database and makes its errors understandable.
+func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
+	defer func() {
+		// Badger trusts its files in places; a damaged one must not look like
+		// a fault of the broker.
+		if r := recover(); r != nil {
+			db, err = nil, fmt.Errorf("%w: the files in %s cannot be read: %v; restore the folder from a backup", ErrCorrupt, o.Dir, r)
+		}
+	}()
+	db, err = badger.Open(badgerOptions(o, logger))
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "directory lock"):
+		return nil, fmt.Errorf("%w: %s: another process%s uses it; stop that one first, or give this one a folder of its own",
+			ErrInUse, o.Dir, lockOwner(o.Dir))
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("open the files in %s: %w; they have to be readable and writable for this user", o.Dir, err)
+	default:
+		return nil, fmt.Errorf("%w: the files in %s cannot be read: %w; restore the folder from a backup", ErrCorrupt, o.Dir, err)
+	}
+	if skipped := logger.skippedTables(); len(skipped) > 0 {
+		err := fmt.Errorf("%w: checksum mismatch in %s; restore the folder from a backup", ErrCorrupt, strings.Join(skipped, ", "))
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// lockOwner names the process in Badger's lock file, when it can be read.
+func lockOwner(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, "LOCK"))
+	if err != nil || len(text) > 32 {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(text)) + ")"
+}
+
+// start checks the format, loads what is on disk and makes the store this
+// run's own: the mark of a clean stop goes, ids are reserved.
+func (s *Store) start(known bool) error {
+	isNew, err := s.checkFormat(known)
+	if err != nil {
+		return err
+	}
+	if err := s.finishRedo(); err != nil {
+		return err
+	}
+	if s.clean, err = s.has(counterClean); err != nil {
+		return err
+	}
+	s.clean = s.clean || isNew
+	for _, c := range []struct {
+		to  *counter
+		key []byte
+	}{{&s.pageIDs, counterPage}, {&s.queueIDs, counterQueue}} {
+		if *c.to, err = s.readCounter(c.key, isNew); err != nil {
+			return err
+		}
+	}
+	staleMarks, err := s.loadMarks()
+	if err != nil {
+		return err
+	}
+	orphans, err := s.load()
+	if err != nil {
+		return err
+	}
+	first := []rawOp{
+		{key: counterClean, delete: true},
+		{key: counterFormat, value: appendFrame(nil, counterFormat, binary.BigEndian.AppendUint64(nil, formatVersion))},
+		s.pageIDs.reserve(), s.queueIDs.reserve(),
+	}
+	if err := s.writer.transact(s, first); err != nil {
+		return fmt.Errorf("write to %s: %w", s.opts.Dir, err)
+	}
+	if err := s.writer.inPieces(s, append(staleMarks, orphans...)); err != nil {
+		return fmt.Errorf("write to %s: %w", s.opts.Dir, err)
+	}
+	if err := s.db.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", s.opts.Dir, err)
+	}
+	return writeFormatFile(s.opts.Dir, known)
+}
+
+// checkFormat compares the format key with the format file and the rest.
+func (s *Store) checkFormat(known bool) (isNew bool, err error) {
+	version, found, err := s.number(counterFormat)
+	switch {
+	case err != nil:
+		return false, err
+	case found:
+		return false, checkVersion(s.opts.Dir, version)
+	}
+	empty, err := s.isEmpty()
+	if err != nil {
+		return false, err
+	}
+	if known || !empty {
+		return false, fmt.Errorf("%w: the database in %s has no format version; restore the folder from a backup, or move it away to start empty",
+			ErrCorrupt, s.opts.Dir)
+	}
+	return true, nil
+}
+
+// readCounter reads how far ids were reserved. The ids before are gone.
+func (s *Store) readCounter(key []byte, isNew bool) (counter, error) {
+	limit, found, err := s.number(key)
+	if err != nil {
+		return counter{}, err
+	}
+	if !found {
+		if !isNew {
+			return counter{}, s.corrupt(key, errMissing)
+		}
+		limit = 1
+	}
+	return counter{key: key, next: limit, limit: limit}, nil
+}
+
+// writeFormatFile marks the folder as a store's, once the database is one.
+func writeFormatFile(dir string, known bool) error {
+	if known {
+		return nil
+	}
+	path := filepath.Join(dir, formatFile)
+	f, err := os.CreateTemp(dir, formatFile+"-*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = fmt.Fprintf(f, "warren store, format %d\n", formatVersion)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Close commits what is open, tells every waiter, writes the mark of a clean
+// stop and closes the folder. What comes later is refused with ErrClosed.
+// Further calls give the first one's result. Not to be called from a Waiter,
+// from Update's done or from Options.OnFatal.
+func (s *Store) Close() error {
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
+	select {
+	case <-s.closing:
+		return s.closeErr
+	default:
+	}
+	close(s.bgStop)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	close(s.closing)
+	s.finished.Wait()
+	err := s.failure()
+	if err == nil {
+		mark := rawOp{key: counterClean, value: appendFrame(nil, counterClean, nil)}
+		if err = s.writer.transact(s, []rawOp{mark}); err == nil {
+			err = s.db.Sync()
+		}
+	}
+	if closeErr := s.db.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		s.closeErr = fmt.Errorf("close store in %s: %w", s.opts.Dir, err)
+	}
+	return s.closeErr
+}
