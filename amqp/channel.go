@@ -130,7 +130,7 @@ func (ch *channel) closeWith(fe *frames.Error) {
 	ch.terminate()
 	ch.closing = true
 	ch.c.out.send(&ch.position, ch.id, &frames.ChannelClose{
-		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassId: fe.Class, MethodId: fe.Method,
+		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassID: fe.Class, MethodID: fe.Method,
 	})
 	ch.c.observe(broker.Event{Step: broker.ChannelClosed, Channel: ch.id, Code: fe.Code, Text: fe.Text})
 }
@@ -220,11 +220,12 @@ func (ch *channel) queueName(name string) (string, error) {
 	return ch.lastQueue, nil
 }
 
-// at puts a method's ids on an error that has none.
+// at puts a method's ids on an error that has none. A bare internal error is
+// what RabbitMQ sends when its channel process crashes, and names no method.
 func at(err error, id frames.MethodID) error {
 	var fe *frames.Error
-	if errors.As(err, &fe) {
-		return fe.At(id)
+	if !errors.As(err, &fe) || fe.Code == frames.InternalError && fe.Text == "" {
+		return err
 	}
-	return err
+	return fe.At(id)
 }

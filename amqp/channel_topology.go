@@ -9,14 +9,14 @@ import (
 func (ch *channel) exchangeDeclare(m *frames.ExchangeDeclare) error {
 	return ch.afterStored(
 		func(done func(error)) (bool, error) { return ch.c.vhost.DeclareExchange(&ch.c.client, m, done) },
-		func() error { return ch.replyUnless(m.Nowait, &frames.ExchangeDeclareOk{}) })
+		func() error { return ch.replyUnless(m.NoWait, &frames.ExchangeDeclareOk{}) })
 }
 
 // exchangeDelete does exchange.delete.
 func (ch *channel) exchangeDelete(m *frames.ExchangeDelete) error {
 	return ch.afterStored(
 		func(done func(error)) (bool, error) { return ch.c.vhost.DeleteExchange(&ch.c.client, m, done) },
-		func() error { return ch.replyUnless(m.Nowait, &frames.ExchangeDeleteOk{}) })
+		func() error { return ch.replyUnless(m.NoWait, &frames.ExchangeDeleteOk{}) })
 }
 
 // bind runs a change of bindings and answers with ok.
@@ -29,13 +29,13 @@ func (ch *channel) bind(change func(*broker.Client, broker.BindRequest, func(err
 // exchangeBind does exchange.bind.
 func (ch *channel) exchangeBind(m *frames.ExchangeBind) error {
 	r := broker.BindRequest{Source: m.Source, Destination: m.Destination, Key: m.RoutingKey, Arguments: m.Arguments}
-	return ch.bind(ch.c.vhost.Bind, r, m.Nowait, &frames.ExchangeBindOk{})
+	return ch.bind(ch.c.vhost.Bind, r, m.NoWait, &frames.ExchangeBindOk{})
 }
 
 // exchangeUnbind does exchange.unbind.
 func (ch *channel) exchangeUnbind(m *frames.ExchangeUnbind) error {
 	r := broker.BindRequest{Source: m.Source, Destination: m.Destination, Key: m.RoutingKey, Arguments: m.Arguments}
-	return ch.bind(ch.c.vhost.Unbind, r, m.Nowait, &frames.ExchangeUnbindOk{})
+	return ch.bind(ch.c.vhost.Unbind, r, m.NoWait, &frames.ExchangeUnbindOk{})
 }
 
 // queueBind does queue.bind.
@@ -44,7 +44,7 @@ func (ch *channel) queueBind(m *frames.QueueBind) error {
 	if err != nil {
 		return err
 	}
-	return ch.bind(ch.c.vhost.Bind, r, m.Nowait, &frames.QueueBindOk{})
+	return ch.bind(ch.c.vhost.Bind, r, m.NoWait, &frames.QueueBindOk{})
 }
 
 // queueUnbind does queue.unbind, which has no nowait.
@@ -78,7 +78,7 @@ func (ch *channel) queueDeclare(m *frames.QueueDeclare) error {
 			return wait, err
 		},
 		func() error {
-			return ch.replyUnless(m.Nowait, &frames.QueueDeclareOk{Queue: r.Queue, MessageCount: r.Messages, ConsumerCount: r.Consumers})
+			return ch.replyUnless(m.NoWait, &frames.QueueDeclareOk{Queue: r.Queue, MessageCount: r.Messages, ConsumerCount: r.Consumers})
 		})
 }
 
@@ -95,7 +95,7 @@ func (ch *channel) queueDelete(m *frames.QueueDelete) error {
 			count, wait, err = ch.c.vhost.DeleteQueue(&ch.c.client, m, done)
 			return wait, err
 		},
-		func() error { return ch.replyUnless(m.Nowait, &frames.QueueDeleteOk{MessageCount: count}) })
+		func() error { return ch.replyUnless(m.NoWait, &frames.QueueDeleteOk{MessageCount: count}) })
 }
 
 // queuePurge does queue.purge.
@@ -113,5 +113,5 @@ func (ch *channel) queuePurge(m *frames.QueuePurge) error {
 			}
 			return wait, err
 		},
-		func() error { return ch.replyUnless(m.Nowait, &frames.QueuePurgeOk{MessageCount: count}) })
+		func() error { return ch.replyUnless(m.NoWait, &frames.QueuePurgeOk{MessageCount: count}) })
 }

@@ -129,7 +129,7 @@ func (ch *channel) confirmSelect(m *frames.ConfirmSelect) error {
 		ch.confirms.next, ch.confirms.base = 1, 1
 		ch.mu.Unlock()
 	}
-	return ch.replyUnless(m.Nowait, &frames.ConfirmSelectOk{})
+	return ch.replyUnless(m.NoWait, &frames.ConfirmSelectOk{})
 }
 
 // issue numbers a publish; 0 on a channel that does not confirm. conn.mu is

@@ -359,7 +359,7 @@ func (c *conn) closeWith(fe *frames.Error, wait time.Duration) {
 	c.endChannels()
 	c.state = closing
 	c.out.send(nil, 0, &frames.ConnectionClose{
-		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassId: fe.Class, MethodId: fe.Method,
+		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassID: fe.Class, MethodID: fe.Method,
 	})
 	c.after(wait, c.reset)
 	c.resumed.Broadcast()

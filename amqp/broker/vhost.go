@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenmq/warren/exchange"
-	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/persist"
 )
 
