@@ -1,0 +1,27 @@
+package conformance
+
+// Difference is one place where Warren answers otherwise than RabbitMQ on purpose.
+type Difference struct {
+	ID     string
+	Title  string
+	Reason string
+}
+
+// Differences returns every intended difference. A case that is judged differently for Warren names one of these
+// in Case.Difference and asks T.Differs; nothing else in the suite looks at which broker it faces.
+func Differences() []Difference {
+	return []Difference{
+		{"foreign-header", "any protocol header but that of AMQP 0-9-1 and 0-9 is answered with AMQP 0 0 9 1 in both profiles",
+			"RabbitMQ 4 answers AMQP 3 1 0 0, its AMQP 1.0 security layer; Warren does not speak AMQP 1.0, so naming it would " +
+				"send clients astray. The specification (4.2.2) asks for a version that the server does speak."},
+		{"frame-min", "under profile 4 a frame-max of 4096 stays permitted",
+			"RabbitMQ 4.1 raised the lower bound to 8192 and so locked out clients that negotiate the specification's own " +
+				"minimum, 4096 (4.2.3). Nothing is gained by refusing them."},
+		{"global-qos", "under profile 4 basic.qos with global set stays one shared limit per channel",
+			"RabbitMQ 4.3 takes it for a per-consumer limit unless configured otherwise, so that a client which relies on " +
+				"the shared limit is flooded without a word. Warren keeps the meaning that 3.x documents."},
+		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, and letter L",
+			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys and turns L into l. Warren passes the " +
+				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},
+	}
+}
