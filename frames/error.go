@@ -96,11 +96,7 @@ func (e *Error) At(id MethodID) *Error {
 // Errorf makes an error whose scope follows from the code: the soft errors 311, 312, 313, 403, 404, 405
 // and 406 end the channel, all others the connection.
 func Errorf(code uint16, format string, a ...any) *Error {
-	text := format
-	if len(a) > 0 {
-		text = fmt.Sprintf(format, a...)
-	}
-	return &Error{Code: code, Text: text, Scope: scopeOf(code)}
+	return &Error{Code: code, Text: fmt.Sprintf(format, a...), Scope: scopeOf(code)}
 }
 
 // Reset makes an error that ends the socket without a method; the reason is for the log only.
