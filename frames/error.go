@@ -96,11 +96,7 @@ func (e *Error) At(id MethodID) *Error {
 // Errorf makes an error whose scope follows from the code: the soft errors 311, 312, 313, 403, 404, 405
 // and 406 end the channel, all others the connection.
 func Errorf(code uint16, format string, a ...any) *Error {
-	text := format
-	if len(a) > 0 {
-		text = fmt.Sprintf(format, a...)
-	}
-	return &Error{Code: code, Text: text, Scope: scopeOf(code)}
+	return &Error{Code: code, Text: fmt.Sprintf(format, a...), Scope: scopeOf(code)}
 }
 
 // Reset makes an error that ends the socket without a method; the reason is for the log only.
@@ -185,9 +181,14 @@ func FrameErrorText(f Frame, reason string) string {
 	return text
 }
 
+// unknownFrame is RabbitMQ's error for a frame it can make nothing of.
+func unknownFrame(typ byte, payload []byte) *Error {
+	return Errorf(FrameError, "%s", FrameErrorText(Frame{Type: typ, Payload: payload}, "unknown_frame"))
+}
+
 // ErlangBinary prints bytes the way Erlang's ~p does: <<"abc">> when all are printable, <<0,50>> otherwise,
-// <<>> when empty. Erlang also counts Latin-1 letters (160 to 255) as printable and would send them raw;
-// here they make the numeric form, because a reply-text has to be UTF-8.
+// <<>> when empty. Erlang also counts letters beyond ASCII as printable, as Latin-1 or UTF-8 by version, and
+// RabbitMQ then sends text that is not always UTF-8; here they make the numeric form.
 func ErlangBinary(b []byte) string {
 	if len(b) == 0 {
 		return "<<>>"
