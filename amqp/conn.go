@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenmq/warren/amqp/auth"
@@ -38,6 +39,7 @@ type conn struct {
 	name   string // "HOST:PORT -> HOST:PORT"
 	log    *slog.Logger
 	out    outbox
+	info   atomic.Pointer[broker.SessionInfo] // set when the connection is open
 
 	// Owned by the reader goroutine.
 	reader *frames.Reader
@@ -379,6 +381,9 @@ func (c *conn) Close(code uint16, text string) {
 	}
 }
 
+// Describe implements broker.Session.
+func (c *conn) Describe() broker.SessionInfo { return *c.info.Load() }
+
 // reset drops the socket. Any goroutine, also the clock's.
 func (c *conn) reset() { resetSocket(c.socket) }
 
@@ -437,6 +442,7 @@ func (c *conn) endChannels() {
 // tearDown frees all that the connection held, however it ended.
 func (c *conn) tearDown(err error) {
 	c.socket.Close()
+	c.server.broker.Detach(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != ended && c.state > tuning {

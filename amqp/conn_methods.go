@@ -191,6 +191,8 @@ func (c *conn) open(m *frames.ConnectionOpen) {
 	c.stopHandshakeTimer()
 	c.state = running
 	c.channels = make(map[uint16]*channel)
+	c.info.Store(&broker.SessionInfo{Name: c.name, User: c.client.User, VHost: v.Name})
+	c.server.broker.Attach(c)
 	if h := &c.server.broker.Hooks; h.Intercepting() && !c.interceptOpen() {
 		return
 	}

@@ -1,11 +1,73 @@
 package conformance
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/warrenmq/warren/amqp/amqptest"
+	"github.com/warrenmq/warren/amqp/auth"
+	"github.com/warrenmq/warren/amqp/broker"
+)
 
 // startWarren starts Warren in this process with a compatibility profile and returns how to reach it, who administers
-// it, and how to stop it. The broker is not wired up yet, so for now a broker has to be named.
+// it, and how to stop it. It keeps its durable things on disk, as RabbitMQ does.
 func startWarren(t testing.TB, profile int) (uri string, admin Admin, stop func()) {
 	t.Helper()
-	t.Fatalf("no broker for profile %d: give -uri", profile)
-	return "", nil, nil
+	b, err := amqptest.Run(amqptest.Compat(profile), amqptest.DataDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.URI(), warrenAdmin{b.Broker()}, func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// warrenAdmin administers a broker in this process.
+type warrenAdmin struct{ broker *broker.Broker }
+
+func (a warrenAdmin) CreateVHost(name string) error {
+	_, _, err := a.broker.AddVHost(name, nil)
+	if err != nil {
+		return err
+	}
+	return a.SetPermissions("guest", name, ".*", ".*", ".*")
+}
+
+func (a warrenAdmin) DeleteVHost(name string) error {
+	if removed, _ := a.broker.RemoveVHost(name, nil); !removed {
+		return fmt.Errorf("delete vhost %q: there is none", name)
+	}
+	return nil
+}
+
+func (a warrenAdmin) PutUser(name, password string, tags ...string) error {
+	return a.broker.Users.PutUser(auth.User{Name: name, PasswordHash: auth.HashPassword(password), Tags: tags}, nil)
+}
+
+func (a warrenAdmin) DeleteUser(name string) error {
+	if existed, _ := a.broker.DeleteUser(name, nil); !existed {
+		return fmt.Errorf("delete user %q: there is none", name)
+	}
+	return nil
+}
+
+func (a warrenAdmin) SetPermissions(user, vhost, configure, write, read string) error {
+	return a.broker.Users.PutPermission(auth.Permission{User: user, VHost: vhost, Configure: configure, Write: write, Read: read}, nil)
+}
+
+func (a warrenAdmin) SetTopicPermissions(user, vhost, exchange, write, read string) error {
+	return a.broker.Users.PutTopicPermission(auth.TopicPermission{User: user, VHost: vhost, Exchange: exchange, Write: write, Read: read}, nil)
+}
+
+// CloseConnection implements ConnectionCloser as the management API does it.
+func (a warrenAdmin) CloseConnection(user, reason string) error {
+	if reason == "" {
+		reason = "Closed via management plugin"
+	}
+	if n := a.broker.CloseSessions(func(i broker.SessionInfo) bool { return i.User == user }, reason); n != 1 {
+		return fmt.Errorf("close connection of user %q: %d connections", user, n)
+	}
+	return nil
 }

@@ -69,6 +69,9 @@ type Broker struct {
 
 	mu     sync.Mutex // changes of vhosts
 	vhosts atomic.Pointer[immutable.Map[*VHost]]
+
+	sessionMu sync.Mutex
+	sessions  map[Session]struct{}
 }
 
 // Open makes a broker and recovers what the store holds. On an empty store it
@@ -77,7 +80,7 @@ func Open(o Options) (*Broker, error) {
 	o.fill()
 	b := &Broker{
 		Profile: o.Profile, Clock: o.Clock, MaxMessageSize: o.MaxMessageSize,
-		store: o.Store, pump: queue.NewPump(), log: o.Logger, options: o,
+		store: o.Store, pump: queue.NewPump(), log: o.Logger, options: o, sessions: map[Session]struct{}{},
 	}
 	b.vhosts.Store(new(immutable.Map[*VHost]))
 	b.nextID.Store(1 << 63) // above every id of the store
@@ -178,19 +181,30 @@ func (b *Broker) AddVHost(name string, done func(error)) (added, wait bool, err 
 	return true, wait, nil
 }
 
-// RemoveVHost deletes a virtual host with all it holds; false when there is
-// none. The caller has closed its connections. wait: as for AddVHost.
+// RemoveVHost deletes a virtual host with all it holds and closes its
+// connections; false when there is none. wait: as for AddVHost.
 func (b *Broker) RemoveVHost(name string, done func(error)) (removed, wait bool) {
+	v := b.takeVHost(name)
+	if v == nil {
+		return false, false
+	}
+	b.Users.DropVHost(name, nil)
+	wait = v.removeAll(done)
+	b.CloseSessions(func(i SessionInfo) bool { return i.VHost == name }, fmt.Sprintf("vhost '%s' is deleted", name))
+	return true, wait
+}
+
+// takeVHost makes a virtual host unknown.
+func (b *Broker) takeVHost(name string) *VHost {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v, ok := b.VHost(name)
 	if !ok {
-		return false, false
+		return nil
 	}
 	next := b.vhosts.Load().Delete(name)
 	b.vhosts.Store(&next)
-	b.Users.DropVHost(name, nil)
-	return true, v.removeAll(done)
+	return v
 }
 
 func (v *VHost) removeAll(done func(error)) (wait bool) {
