@@ -70,7 +70,7 @@ func (m *headers[D]) Route(dst []D, msg *Message) []D {
 	}
 	var entries [inlineHeaders]header
 	var slots [inlineSlots]uint32
-	x := headerIndex{entries: entries[:0], slots: slots[:]}
+	x := headerIndex{entries: entries[:], slots: slots[:]}
 	x.fill(msg.Headers, m.rules)
 	return m.match(dst, &x)
 }

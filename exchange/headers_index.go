@@ -17,9 +17,12 @@ const (
 
 // headerIndex finds the headers of one message by key. It borrows the message's bytes.
 type headerIndex struct {
+	// entries holds the headers in its first used places. It is filled by assignment to elements, not by append: a slice
+	// assigned through a pointer counts as escaping, and then the array behind it could not be on the stack of Route.
 	entries []header
-	// slots is a hash table with open addressing: position in entries plus one, 0 for none. Its length is a power of two
-	// and at least twice that of entries, so that a probe always meets an empty slot. Headers of the same key are met in
+	used    int
+	// slots is a hash table with open addressing: place in entries plus one, 0 for none. Its length is a power of two and
+	// at least twice that of entries, so that a probe always meets an empty slot. Headers of the same key are met in
 	// the order they were added.
 	slots []uint32
 }
@@ -37,21 +40,20 @@ var indexPool sync.Pool
 // takeIndex returns an empty index with room for n headers.
 func takeIndex(n int) *headerIndex {
 	x, _ := indexPool.Get().(*headerIndex)
-	if x == nil || cap(x.entries) < n {
-		slots := 1 << bits.Len(uint(2*n))
-		return &headerIndex{entries: make([]header, 0, n), slots: make([]uint32, slots)}
+	if x == nil || len(x.entries) < n {
+		return &headerIndex{entries: make([]header, n), slots: make([]uint32, 1<<bits.Len(uint(2*n)))}
 	}
 	return x
 }
 
 // giveIndex takes an index back. It lets go of the message's bytes, which the index would otherwise keep in memory.
 func giveIndex(x *headerIndex) {
-	if cap(x.entries) > keptHeaders {
+	if len(x.entries) > keptHeaders {
 		return
 	}
-	clear(x.entries)
+	clear(x.entries[:x.used])
 	clear(x.slots)
-	x.entries = x.entries[:0]
+	x.used = 0
 	indexPool.Put(x)
 }
 
@@ -77,8 +79,9 @@ func (x *headerIndex) fill(raw frames.RawTable, r rules) {
 			}
 		}
 		if x.slots[i] == 0 {
-			x.entries = append(x.entries, h)
-			x.slots[i] = uint32(len(x.entries))
+			x.entries[x.used] = h
+			x.used++
+			x.slots[i] = uint32(x.used)
 		}
 	}
 }

@@ -69,10 +69,8 @@ func (r rules) read(v frames.RawValue) value {
 	case 'D':
 		scale, unscaled := uint64(v.Data[0]), uint64(binary.BigEndian.Uint32(v.Data[1:]))
 		return value{kind: kindDecimal, number: scale<<32 | unscaled}
-	case 'f':
-		return r.float(float64(math.Float32frombits(binary.BigEndian.Uint32(v.Data))))
-	case 'd':
-		return r.float(math.Float64frombits(binary.BigEndian.Uint64(v.Data)))
+	case 'f', 'd':
+		return r.float(readFloat(v))
 	case 'V':
 		return value{kind: kindVoid}
 	}
@@ -118,6 +116,14 @@ func integer(i int64) value {
 		return value{kind: kindNegative, number: uint64(i)}
 	}
 	return value{kind: kindInteger, number: uint64(i)}
+}
+
+// readFloat returns the number in an encoded float of either width.
+func readFloat(v frames.RawValue) float64 {
+	if v.Type == 'f' {
+		return float64(math.Float32frombits(binary.BigEndian.Uint32(v.Data)))
+	}
+	return math.Float64frombits(binary.BigEndian.Uint64(v.Data))
 }
 
 // float reduces a float. By value, one that is a whole number in the range of the integers becomes that integer, and so
@@ -171,7 +177,7 @@ func sameNested(a, b frames.RawValue, loose bool) bool {
 	case 't':
 		return (a.Data[0] != 0) == (b.Data[0] != 0)
 	case 'f', 'd':
-		return loose && a.Decode() == b.Decode()
+		return loose && readFloat(a) == readFloat(b)
 	}
 	return false
 }

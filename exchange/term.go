@@ -40,15 +40,23 @@ func erlangTerm(v any) string {
 	return fmt.Sprint(v) // bool and the integers read the same in both languages
 }
 
-// erlangFloat prints the shortest digits that read back as f, with the point Erlang always writes.
+// erlangFloat prints the shortest digits that read back as f: plain or with an exponent, whichever is shorter, plain when
+// both are as long, and always with the point that makes it a float to Erlang.
 func erlangFloat(f float64) string {
-	s := strconv.FormatFloat(f, 'g', -1, 64)
-	mantissa, exponent, scientific := strings.Cut(s, "e")
-	if !strings.Contains(mantissa, ".") {
-		mantissa += ".0"
+	plain := withPoint(strconv.FormatFloat(f, 'f', -1, 64))
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	power, _ := strconv.Atoi(exponent) // digits and a sign, by construction
+	scientific := withPoint(mantissa) + "e" + strconv.Itoa(power)
+	if len(scientific) < len(plain) {
+		return scientific
 	}
-	if !scientific {
-		return mantissa
+	return plain
+}
+
+// withPoint appends a fraction to a number that has none.
+func withPoint(s string) string {
+	if strings.Contains(s, ".") {
+		return s
 	}
-	return mantissa + "e" + strings.TrimPrefix(exponent, "+")
+	return s + ".0"
 }

@@ -35,11 +35,12 @@ type topicWord struct {
 	text []byte
 }
 
-// topicWalk is one Route under way.
+// topicWalk is one Route under way. The destinations found so far are handed from call to call instead of being a field:
+// the compiler does not tell the fields of a struct apart when it decides what may stay on the stack, and a walk whose
+// dst goes back to the caller would take the words to the heap.
 type topicWalk[D comparable] struct {
 	words []topicWord
 	seen  []uint64 // which `#` nodes that have a slot were reached
-	dst   []D
 }
 
 // seenPool holds bit sets (*[]uint64) for matchers with more slots than fit on the stack.
@@ -82,18 +83,17 @@ func splitKey(dst []topicWord, key []byte) []topicWord {
 
 // walk follows words from the root and appends what they lead to.
 func (m *topic[D]) walk(dst []D, words []topicWord) []D {
-	w := topicWalk[D]{words: words, dst: dst}
+	w := topicWalk[D]{words: words}
 	if m.slots.used > seenSlots {
-		return m.walkPooled(&w)
+		return m.walkPooled(dst, &w)
 	}
 	var seen [seenWords]uint64
 	w.seen = seen[:]
-	w.arrive(m.root, 0)
-	return w.dst
+	return w.arrive(dst, m.root, 0)
 }
 
 // walkPooled is walk for a trie that has more slots than the stack has bits for.
-func (m *topic[D]) walkPooled(w *topicWalk[D]) []D {
+func (m *topic[D]) walkPooled(dst []D, w *topicWalk[D]) []D {
 	need := (m.slots.used + 63) / 64
 	set, _ := seenPool.Get().(*[]uint64)
 	if set == nil || cap(*set) < need {
@@ -102,52 +102,54 @@ func (m *topic[D]) walkPooled(w *topicWalk[D]) []D {
 	}
 	w.seen = (*set)[:need]
 	clear(w.seen)
-	w.arrive(m.root, 0)
+	dst = w.arrive(dst, m.root, 0)
 	seenPool.Put(set)
-	return w.dst
+	return dst
 }
 
 // arrive goes on at n with the first pos words used up.
-func (w *topicWalk[D]) arrive(n *topicNode[D], pos int) {
+func (w *topicWalk[D]) arrive(dst []D, n *topicNode[D], pos int) []D {
 	if pos == len(w.words) {
-		w.dst = n.targets.appendTo(w.dst)
+		dst = n.targets.appendTo(dst)
 	}
-	w.below(n, pos)
+	return w.below(dst, n, pos)
 }
 
 // below goes on to the children of n.
-func (w *topicWalk[D]) below(n *topicNode[D], pos int) {
+func (w *topicWalk[D]) below(dst []D, n *topicNode[D], pos int) []D {
 	if n.hash != nil {
-		w.arriveHash(n.hash, pos)
+		dst = w.arriveHash(dst, n.hash, pos)
 	}
 	if pos == len(w.words) {
-		return
+		return dst
 	}
 	if n.star != nil {
-		w.arrive(n.star, pos+1)
+		dst = w.arrive(dst, n.star, pos+1)
 	}
 	if n.words.Len() == 0 {
-		return
+		return dst
 	}
 	if child, ok := n.words.Lookup(w.words[pos].hash, w.words[pos].text); ok {
-		w.arrive(child, pos+1)
+		dst = w.arrive(dst, child, pos+1)
 	}
+	return dst
 }
 
 // arriveHash goes on at the `#` node n, which may use up any number of the words from pos on.
-func (w *topicWalk[D]) arriveHash(n *topicNode[D], pos int) {
+func (w *topicWalk[D]) arriveHash(dst []D, n *topicNode[D], pos int) []D {
 	if n.slot != noSlot {
 		word, bit := n.slot/64, uint64(1)<<(n.slot%64)
 		if w.seen[word]&bit != 0 {
-			return
+			return dst
 		}
 		w.seen[word] |= bit
 	}
-	w.dst = n.targets.appendTo(w.dst)
+	dst = n.targets.appendTo(dst)
 	if n.leaf() {
-		return
+		return dst
 	}
 	for p := pos; p <= len(w.words); p++ {
-		w.below(n, p)
+		dst = w.below(dst, n, p)
 	}
+	return dst
 }
