@@ -500,6 +500,7 @@ func (c *conn) startHeartbeats(interval time.Duration) {
 	timer = c.server.after(half, func() {
 		if w := c.out.written.Load(); w == written {
 			c.out.sendBytes(nil, frames.AppendHeartbeat(nil))
+			written += frames.Overhead // the heartbeat itself
 		} else {
 			written = w
 		}

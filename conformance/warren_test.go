@@ -46,10 +46,9 @@ func (a warrenAdmin) PutUser(name, password string, tags ...string) error {
 	return a.broker.Users.PutUser(auth.User{Name: name, PasswordHash: auth.HashPassword(password), Tags: tags}, nil)
 }
 
+// DeleteUser counts a user who is missing as deleted, as rabbitmqctl of 4.3 does.
 func (a warrenAdmin) DeleteUser(name string) error {
-	if existed, _ := a.broker.DeleteUser(name, nil); !existed {
-		return fmt.Errorf("delete user %q: there is none", name)
-	}
+	a.broker.DeleteUser(name, nil)
 	return nil
 }
 

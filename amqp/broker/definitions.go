@@ -197,7 +197,7 @@ func (r *recovery) binding(d persist.Definition) error {
 	}
 	return r.change(d.VHost, func(v *VHost, e *edit) error {
 		to := BindRequest{Destination: string(s.Destination), ToQueue: s.ToQueue}
-		dest, err := e.destination(&Client{}, &to)
+		dest, err := e.destination(&to)
 		if err != nil {
 			return err
 		}

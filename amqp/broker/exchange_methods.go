@@ -6,6 +6,7 @@ import (
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
 )
 
 // DeclareExchange does exchange.declare. Checks and their order are
@@ -129,8 +130,16 @@ type BindRequest struct {
 // is.
 func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
 	return v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
+		if q := b.destination.queue; q != nil {
+			if err := q.exclusiveTo(c); err != nil {
+				return err
+			}
+		}
 		source, _ := e.next.exchanges.Get(b.Source)
 		if err := exchange.ValidateBinding(source.Type, b.Arguments); err != nil {
+			return err
+		}
+		if err := v.checkTopicWildcards(source.Type, b.Key); err != nil {
 			return err
 		}
 		e.addBinding(b)
@@ -142,9 +151,16 @@ func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err
 // that is missing counts as unbound.
 func (v *VHost) Unbind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
 	wait, err = v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
-		if cur := v.bindings.get(b); cur != nil {
-			e.removeBinding(cur)
+		cur := v.bindings.get(b)
+		if cur == nil {
+			return nil
 		}
+		if q := cur.destination.queue; q != nil {
+			if err := q.exclusiveTo(c); err != nil {
+				return err
+			}
+		}
+		e.removeBinding(cur)
 		return nil
 	})
 	if fe, ok := err.(*frames.Error); ok && fe.Code == frames.NotFound {
@@ -166,7 +182,7 @@ func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change
 	if _, ok := e.next.exchanges.Get(r.Source); !ok {
 		return false, noExchange(v.Name, r.Source)
 	}
-	d, err := e.destination(c, &r)
+	d, err := e.destination(&r)
 	if err != nil {
 		return false, err
 	}
@@ -201,7 +217,26 @@ func (v *VHost) checkBinding(c *Client, r *BindRequest) error {
 	return nil
 }
 
-func (e *edit) destination(c *Client, r *BindRequest) (*destination, error) {
+// checkTopicWildcards: 4.3 bounds the work of matching a topic pattern by the
+// number of its # wildcards.
+func (v *VHost) checkTopicWildcards(typ, key string) error {
+	most := compat.MaxTopicHashes.In(v.broker.Profile)
+	if typ != exchange.TypeTopic || most == 0 {
+		return nil
+	}
+	n := 0
+	for word := range strings.SplitSeq(key, ".") {
+		if word == "#" {
+			n++
+		}
+	}
+	if n <= most {
+		return nil
+	}
+	return frames.Errorf(frames.PreconditionFailed, "Topic binding key '%s' uses %d '#' wildcards, at most %d are allowed", key, n, most)
+}
+
+func (e *edit) destination(r *BindRequest) (*destination, error) {
 	if !r.ToQueue {
 		x, ok := e.next.exchanges.Get(r.Destination)
 		if !ok {
@@ -213,5 +248,5 @@ func (e *edit) destination(c *Client, r *BindRequest) (*destination, error) {
 	if !ok {
 		return nil, noQueue(e.v.Name, r.Destination)
 	}
-	return q.destination, q.exclusiveTo(c)
+	return q.destination, nil
 }

@@ -128,6 +128,8 @@ var (
 		"number of channels opened for user '%s' has reached the maximum allowed user limit of (%d)",
 		"number of channels opened for user '%s' has reached the maximum allowed user limit of %d"}
 
+	MaxTopicHashes = Row[int]{"most # wildcards in the key of a topic binding; 0 = any number", verified, 0, 2}
+
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
