@@ -32,18 +32,21 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	if err != nil {
 		return err
 	}
-	v := ch.c.vhost
-	q, err := v.ReadQueue(&ch.c.client, name)
-	if err != nil {
-		return err
-	}
 	tag := m.ConsumerTag
 	if tag == "" {
 		tag = broker.ConsumerTag()
 	}
+	v := ch.c.vhost
+	q, err := ch.consumeQueue(m, name)
+	if err != nil {
+		return err
+	}
 	priority, err := ch.checkConsume(q, tag, m.Arguments)
 	if err != nil {
 		return err
+	}
+	if name == broker.ReplyTo {
+		ch.content.ReplyName = q.Name
 	}
 	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, Consumer: queue.Consumer{
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
@@ -64,6 +67,21 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	}
 	c.resume()
 	return nil
+}
+
+// consumeQueue finds the queue of a basic.consume, or makes the channel's
+// reply queue.
+func (ch *channel) consumeQueue(m *frames.BasicConsume, name string) (*broker.Queue, error) {
+	v := ch.c.vhost
+	switch {
+	case name != broker.ReplyTo:
+		return v.ConsumeQueue(&ch.c.client, name)
+	case !m.NoAck:
+		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer cannot acknowledge")
+	case ch.content.ReplyName != "":
+		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer already set")
+	}
+	return v.OpenReply(), nil
 }
 
 func (ch *channel) checkConsume(q *broker.Queue, tag string, args frames.Table) (priority int, err error) {
@@ -104,6 +122,9 @@ func (ch *channel) removeConsumer(tag string) (known bool) {
 	if c.q.RemoveConsumer(&c.Consumer) {
 		ch.c.vhost.ConsumerGone(c.q)
 	}
+	if c.q.Name == ch.content.ReplyName {
+		ch.content.ReplyName = ""
+	}
 	ch.observeConsumer(broker.ConsumerRemoved, c)
 	return true
 }
@@ -114,7 +135,7 @@ func (ch *channel) get(m *frames.BasicGet) error {
 	if err != nil {
 		return err
 	}
-	q, err := ch.c.vhost.ReadQueue(&ch.c.client, name)
+	q, err := ch.c.vhost.GetQueue(&ch.c.client, name)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ type transaction struct {
 
 type txPublish struct {
 	queue.Enqueue
-	mandatory bool
+	returned bool // mandatory and unroutable
 }
 
 type txSettle struct {
@@ -24,8 +24,8 @@ type txSettle struct {
 	outcome outcome
 }
 
-func (t *transaction) publish(m *queue.Message, queues []*queue.Queue, mandatory bool) {
-	t.publishes = append(t.publishes, txPublish{queue.Enqueue{Message: m, Queues: queues}, mandatory})
+func (t *transaction) publish(m *queue.Message, queues []*queue.Queue, returned bool) {
+	t.publishes = append(t.publishes, txPublish{queue.Enqueue{Message: m, Queues: queues}, returned})
 }
 
 // hold keeps acknowledgements for the commit. items is scratch memory of the
@@ -83,7 +83,7 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 	ch.tx = &transaction{}
 	var all queue.Transaction
 	for _, p := range t.publishes {
-		if len(p.Queues) == 0 && p.mandatory {
+		if p.returned {
 			ch.returnUnroutable(p.Message)
 		}
 		ch.observePublish(broker.PublishRouted, p.Message, len(p.Queues), 0)

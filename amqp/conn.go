@@ -76,6 +76,9 @@ const (
 	refusedLinger    = 5 * time.Second  // most to wait after a refused login
 )
 
+// contentHeaderSize is class, weight and body size of a content header.
+const contentHeaderSize = 12
+
 // framesBetweenChecks is how many frames a batch handles before it looks
 // whether its own answers pile up.
 const framesBetweenChecks = 32
@@ -238,7 +241,12 @@ func (c *conn) dispatch(f frames.Frame) error {
 		return c.whileClosing(f)
 	}
 	switch f.Type {
-	case frames.TypeMethod, frames.TypeHeader, frames.TypeBody:
+	case frames.TypeMethod, frames.TypeBody:
+	case frames.TypeHeader:
+		// Too short a header is a broken frame, whether or not one is due.
+		if len(f.Payload) < contentHeaderSize {
+			return frames.Errorf(frames.FrameError, "%s", frames.FrameErrorText(f, "unknown_frame"))
+		}
 	case frames.TypeHeartbeat:
 		return heartbeatFault(f)
 	default:

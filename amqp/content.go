@@ -133,7 +133,8 @@ func (ch *channel) publish(body []byte, owned bool) error {
 func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) error {
 	p := &ch.content
 	p.body = nil
-	if ch.tx == nil && len(queues) == 0 && !p.mandatory {
+	returned := p.mandatory && p.Unroutable
+	if ch.tx == nil && len(queues) == 0 && !returned {
 		// Nobody gets it: it needs no memory.
 		ch.observePublish(broker.PublishRouted, nil, 0, 0)
 		ch.confirmNow(ch.issue())
@@ -144,15 +145,13 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 	}
 	m := p.Compose(&ch.c.arena, body)
 	if ch.tx != nil {
-		ch.tx.publish(m, slices.Clone(queues), p.mandatory)
+		ch.tx.publish(m, slices.Clone(queues), returned)
 		return nil
 	}
 	seq := ch.issue()
 	ch.observePublish(broker.PublishRouted, m, len(queues), seq)
-	if len(queues) == 0 {
+	if returned {
 		ch.returnUnroutable(m)
-		ch.confirmNow(seq)
-		return nil
 	}
 	ch.enqueue(m, queues, seq)
 	return nil

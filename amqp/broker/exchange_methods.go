@@ -173,6 +173,11 @@ func (v *VHost) Unbind(c *Client, r BindRequest, done func(error)) (wait bool, e
 // order, and then the change.
 func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change func(*edit, *Binding) error) (bool, error) {
 	r.Source, r.Destination = stripCRLF(r.Source), stripCRLF(r.Destination)
+	if r.ToQueue {
+		if err := v.refuseReplyName(r.Destination, frames.AccessRefused, "cannot bind or unbind to a volatile (direct reply-to) queue"); err != nil {
+			return false, err
+		}
+	}
 	if err := v.checkBinding(c, &r); err != nil {
 		return false, err
 	}

@@ -23,13 +23,20 @@ type Publication struct {
 	// PropertiesError is why the properties cannot be read; it counts in its
 	// place among the checks.
 	PropertiesError error
+	// ReplyName is the reply name of the publisher's channel; "" when it does
+	// not consume direct replies.
+	ReplyName string
 
 	// Filled by Route.
-	Persistent bool
-	Priority   uint8
-	Expiration int64
-	exchange   *Exchange
-	hasBCC     bool
+
+	// Unroutable says that a mandatory publish is to be returned.
+	Unroutable  bool
+	Persistent  bool
+	Priority    uint8
+	Expiration  int64
+	exchange    *Exchange
+	hasBCC      bool
+	directReply bool
 }
 
 // Router routes for one channel: scratch memory, and the last route, which
@@ -40,6 +47,7 @@ type Router struct {
 	found   []*destination
 	visited []*Exchange
 	keys    [][]byte
+	replies int // reply names among the keys of this route
 
 	// The last route, and what it is valid for.
 	snapshot      *topology
@@ -67,10 +75,11 @@ func (v *VHost) Route(r *Router, c *Client, p *Publication) ([]*queue.Queue, err
 		return nil, err
 	}
 	p.exchange = r.node.Exchange
-	if r.cached && len(r.keys) == 0 && bytes.Equal(p.RoutingKey, r.key) {
-		return r.queues, nil
+	if !(r.cached && len(r.keys) == 0 && bytes.Equal(p.RoutingKey, r.key)) {
+		r.route(v, t, p)
 	}
-	return r.route(t, p), nil
+	p.Unroutable = v.unroutable(r)
+	return r.queues, nil
 }
 
 // enter makes the router ready for an exchange of a snapshot.
@@ -97,12 +106,20 @@ func (v *VHost) checkPublish(r *Router, c *Client, p *Publication) error {
 	}
 	late := compat.PublishCheckOrder4.In(v.broker.Profile)
 	if late {
+		if err := p.checkReply(); err != nil {
+			return err
+		}
 		if err := v.checkContent(r, p); err != nil {
 			return err
 		}
 	}
 	if r.node.Type == "topic" {
 		if err := v.checkTopic(c, r.node.Name, string(p.RoutingKey), auth.Write); err != nil {
+			return err
+		}
+	}
+	if !late {
+		if err := p.checkReply(); err != nil {
 			return err
 		}
 	}
@@ -182,26 +199,29 @@ func (r *Router) senderSelected(p *Publication, headers frames.RawTable) error {
 
 // route finds the queues for a publication. The result is kept as the last
 // route when only exchange and key decided it.
-func (r *Router) route(t *topology, p *Publication) []*queue.Queue {
-	r.queues, r.visited = r.queues[:0], r.visited[:0]
+func (r *Router) route(v *VHost, t *topology, p *Publication) {
+	clear(r.queues)
+	r.queues, r.visited, r.replies = r.queues[:0], r.visited[:0], 0
 	headers, _ := p.Properties.Headers()
 	m := exchange.Message{RoutingKey: p.RoutingKey, Headers: headers}
 	r.key, r.cached = append(r.key[:0], p.RoutingKey...), len(r.keys) == 0
-	r.visit(t, r.node, &m)
+	r.visit(v, t, r.node, &m)
 	r.distinct()
-	return r.queues
 }
 
 // visit routes through one exchange and, over its bindings to exchanges and
 // its alternate exchange, through others; each once a message, which cuts
 // loops.
-func (r *Router) visit(t *topology, x *exchangeNode, m *exchange.Message) {
+func (r *Router) visit(v *VHost, t *topology, x *exchangeNode, m *exchange.Message) {
 	if slices.Contains(r.visited, x.Exchange) {
 		return
 	}
 	r.visited = append(r.visited, x.Exchange)
 	if x.Name == "" {
-		r.visitDefault(t, m)
+		r.visitDefault(v, t, m.RoutingKey)
+		for _, key := range r.keys {
+			r.visitDefault(v, t, key)
+		}
 		return
 	}
 	if x.Type == "headers" {
@@ -218,28 +238,25 @@ func (r *Router) visit(t *topology, x *exchangeNode, m *exchange.Message) {
 		if d.queue != nil {
 			r.queues = append(r.queues, d.queue.Queue)
 		} else if next, ok := t.exchanges.Get(d.exchange.Name); ok {
-			r.visit(t, next, m)
+			r.visit(v, t, next, m)
 		}
 	}
 	clear(r.found[start:])
 	r.found = r.found[:start]
 	if found == start && x.HasAlternate {
 		if ae, ok := t.exchanges.Get(x.Alternate); ok {
-			r.visit(t, ae, m)
+			r.visit(v, t, ae, m)
 		}
 	}
 }
 
-// visitDefault: the routing key is the queue's name.
-func (r *Router) visitDefault(t *topology, m *exchange.Message) {
-	if q, ok := t.queues.GetBytes(m.RoutingKey); ok {
+// visitDefault: the routing key is the queue's name, or a reply name.
+func (r *Router) visitDefault(v *VHost, t *topology, key []byte) {
+	if q, ok := t.queues.GetBytes(key); ok {
 		r.queues = append(r.queues, q.Queue)
+		return
 	}
-	for _, key := range r.keys {
-		if q, ok := t.queues.GetBytes(key); ok {
-			r.queues = append(r.queues, q.Queue)
-		}
-	}
+	r.visitReply(v, key)
 }
 
 // distinct leaves one copy a queue.
@@ -271,8 +288,8 @@ func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
 	m := a.NewMessage()
 	m.Exchange = p.exchange.Name
 	m.RoutingKey = a.String(p.RoutingKey)
-	if p.hasBCC {
-		m.Properties = p.withoutBCC()
+	if p.hasBCC || p.directReply {
+		m.Properties = p.edited()
 	} else {
 		m.Properties = a.Copy(p.Properties.Raw())
 	}
@@ -281,11 +298,17 @@ func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
 	return m
 }
 
-// withoutBCC removes the BCC header, which recipients must not see.
-func (p *Publication) withoutBCC() []byte {
+// edited are the properties without the BCC header, which recipients must
+// not see, and with the channel's own reply name in a request.
+func (p *Publication) edited() []byte {
 	values := p.Properties.Values()
-	headers := slices.DeleteFunc(values.Headers, func(f frames.Field) bool { return f.Key == "BCC" })
-	return p.Properties.AppendWithHeaders(nil, headers)
+	if p.hasBCC {
+		values.Headers = slices.DeleteFunc(values.Headers, func(f frames.Field) bool { return f.Key == "BCC" })
+	}
+	if p.directReply {
+		values.ReplyTo = p.ReplyName
+	}
+	return values.Append(nil)
 }
 
 // maxExpiration is RabbitMQ's bound on times in milliseconds: ten years.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -19,6 +20,10 @@ type DeclareResult struct {
 // are RabbitMQ's. wait: done will be called when the queue is durable.
 func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)) (r DeclareResult, wait bool, err error) {
 	name := stripCRLF(m.Queue)
+	if name == ReplyTo || isReplyName(name) {
+		r, err = v.declareReply(name)
+		return r, false, err
+	}
 	if m.Passive {
 		r, err = v.passiveQueue(c, name)
 		return r, false, err
@@ -165,6 +170,9 @@ func (e *edit) addQueue(q *Queue) {
 // with 0 messages.
 func (v *VHost) DeleteQueue(c *Client, m *frames.QueueDelete, done func(error)) (count uint32, wait bool, err error) {
 	name := stripCRLF(m.Queue)
+	if isReplyName(name) {
+		return 0, false, nil
+	}
 	if err := v.check(c, auth.Queue, name, auth.Configure); err != nil {
 		return 0, false, err
 	}
@@ -190,6 +198,9 @@ func (v *VHost) DeleteQueue(c *Client, m *frames.QueueDelete, done func(error)) 
 // PurgeQueue does queue.purge.
 func (v *VHost) PurgeQueue(c *Client, name string) (count uint32, journaled bool, err error) {
 	name = stripCRLF(name)
+	if isReplyName(name) && compat.ReplyQueues.In(v.broker.Profile) {
+		return 0, false, nil
+	}
 	if err := v.check(c, auth.Queue, name, auth.Read); err != nil {
 		return 0, false, err
 	}
@@ -202,9 +213,24 @@ func (v *VHost) PurgeQueue(c *Client, name string) (count uint32, journaled bool
 	return uint32(n), journaled, nil
 }
 
-// ReadQueue finds a queue for basic.get or basic.consume and checks that the
-// client may read it.
-func (v *VHost) ReadQueue(c *Client, name string) (*Queue, error) {
+// GetQueue finds a queue for basic.get and checks that the client may read it.
+func (v *VHost) GetQueue(c *Client, name string) (*Queue, error) {
+	if err := v.refuseReplyName(name, frames.NotImplemented, "basic.get not supported by volatile %s"); err != nil {
+		return nil, err
+	}
+	return v.readQueue(c, name)
+}
+
+// ConsumeQueue finds a queue for basic.consume and checks that the client may
+// read it.
+func (v *VHost) ConsumeQueue(c *Client, name string) (*Queue, error) {
+	if err := v.refuseReplyName(name, frames.PreconditionFailed, "only creator channel may consume from %s"); err != nil {
+		return nil, err
+	}
+	return v.readQueue(c, name)
+}
+
+func (v *VHost) readQueue(c *Client, name string) (*Queue, error) {
 	if err := v.check(c, auth.Queue, name, auth.Read); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/exchange/immutable"
 	"github.com/warrenmq/warren/persist"
 )
 
@@ -18,6 +19,7 @@ type VHost struct {
 	log    *slog.Logger
 
 	topology atomic.Pointer[topology]
+	replies  atomic.Pointer[immutable.Map[*Queue]] // reply queues by name
 
 	mu       sync.Mutex // one change of the topology at a time
 	bindings bindingSet
@@ -28,6 +30,7 @@ type VHost struct {
 func newVHost(b *Broker, name string) *VHost {
 	v := &VHost{Name: name, broker: b, log: b.log.With("vhost", name), bindings: newBindingSet(), owned: map[any][]*Queue{}}
 	v.topology.Store(&topology{})
+	v.setReplies(immutable.Map[*Queue]{})
 	return v
 }
 
@@ -255,7 +258,11 @@ func (v *VHost) dropQueue(q *Queue, done func(error)) (wait bool) {
 // ConsumerGone is to be called when a queue said that its last consumer has
 // gone (queue.Queue.RemoveConsumer): it deletes the auto-delete queue.
 func (v *VHost) ConsumerGone(q *Queue) {
-	if q.DeleteIfAbandoned() {
+	switch {
+	case !q.DeleteIfAbandoned():
+	case q.Type == volatileType:
+		v.closeReply(q)
+	default:
 		v.dropQueue(q, nil)
 	}
 }

@@ -130,6 +130,10 @@ var (
 
 	MaxTopicHashes = Row[int]{"most # wildcards in the key of a topic binding; 0 = any number", verified, 0, 2}
 
+	ReplyQueues = Row[bool]{"direct reply names are queues of a type of their own, with refusals of their own", verified, false, true}
+
+	RepliesCountAsRouted = Row[bool]{"a direct reply counts as routed, even when the requester has gone", verified, false, true}
+
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
