@@ -18,8 +18,8 @@
 //
 // # What it promises
 //
-// Frames, method arguments and properties from the wire never make it panic, allocate more than a small
-// multiple of the bytes received, or recurse deeper than MaxTableDepth. What RabbitMQ accepts is accepted
+// Frames, method arguments and properties from the wire never make it panic, allocate more than a
+// fixed multiple of the bytes received, or recurse deeper than MaxTableDepth. What RabbitMQ accepts is accepted
 // with every type and order kept, what RabbitMQ refuses comes back as an *Error with the code, text, method
 // and scope that RabbitMQ answers. The path of a publish (method, header, body) allocates nothing.
 //

@@ -2,6 +2,7 @@ package frames
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -219,7 +220,7 @@ func erlangNumbers(b []byte) string {
 		if i > 0 {
 			s = append(s, ',')
 		}
-		s = fmt.Append(s, c)
+		s = strconv.AppendUint(s, uint64(c), 10)
 	}
 	return string(append(s, ">>"...))
 }

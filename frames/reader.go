@@ -220,7 +220,7 @@ func (r *Reader) makeRoom(n int) {
 		r.resize(loadSize)
 	case r.w == len(r.buf) && r.r == 0:
 		r.resize(min(n, growthSteps*len(r.buf)))
-	case r.w == len(r.buf) || r.r+min(n, len(r.buf)) > len(r.buf):
+	case r.r+min(n, len(r.buf)) > len(r.buf):
 		r.move(r.buf)
 	}
 }

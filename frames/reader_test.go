@@ -305,6 +305,15 @@ func TestReaderBufferForLargeFrames(t *testing.T) {
 	if len(r.buf) > loadSize {
 		t.Errorf("buffer of %d for a frame that never came", len(r.buf))
 	}
+	src = &chunks{list: []string{"\x03\x00\x01\x00\x10\x00\x00", strings.Repeat("x", loadSize+1000)}}
+	r = NewReader(src)
+	r.SetLimit(1 << 20)
+	if _, err := r.Next(); err != io.ErrUnexpectedEOF {
+		t.Fatal(err)
+	}
+	if len(r.buf) != growthSteps*loadSize {
+		t.Errorf("buffer of %d for a frame of which %d came", len(r.buf), loadSize+1000)
+	}
 	src = &chunks{list: []string{rawFrame(3, 1, strings.Repeat("x", 1<<20))}}
 	for range quietReads + 1 {
 		src.list = append(src.list, rawFrame(8, 0, ""))
