@@ -185,8 +185,11 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
+	if err := s.writeReadyFile(n); err != nil {
+		return nil, errors.Join(err, n.stop())
+	}
 	log.Info("Server startup complete", "version", version, "compat", s.compat.String())
-	return n, s.writeReadyFile(n)
+	return n, nil
 }
 
 func (s *serveConfig) openStore(n *node) (*persist.Store, error) {
