@@ -30,8 +30,8 @@ type channel struct {
 	// Guarded by conn.mu.
 	closing    bool // channel.close was sent, close-ok is due
 	expecting  expectation
-	content    content
-	router     broker.Router
+	content    *content // nil until the first publish
+	replyName  string   // of this channel's direct replies; "" when it consumes none
 	lastQueue  string // last declared here: what an empty queue name means
 	prefetch   int    // of consumers to come; 0 is no limit
 	confirming bool
@@ -174,7 +174,7 @@ func (ch *channel) terminate() {
 	for _, q := range abandoned {
 		ch.c.vhost.ConsumerGone(q)
 	}
-	ch.content = content{}
+	ch.content = nil
 	ch.c.server.closeCounted(ch.c.server.channels, ch.c.client.User)
 }
 

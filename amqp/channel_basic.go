@@ -46,7 +46,7 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 		return err
 	}
 	if name == broker.ReplyTo {
-		ch.content.ReplyName = q.Name
+		ch.replyName = q.Name
 	}
 	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, Consumer: queue.Consumer{
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
@@ -78,7 +78,7 @@ func (ch *channel) consumeQueue(m *frames.BasicConsume, name string) (*broker.Qu
 		return v.ConsumeQueue(&ch.c.client, name)
 	case !m.NoAck:
 		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer cannot acknowledge")
-	case ch.content.ReplyName != "":
+	case ch.replyName != "":
 		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer already set")
 	}
 	return v.OpenReply(), nil
@@ -122,8 +122,8 @@ func (ch *channel) removeConsumer(tag string) (known bool) {
 	if c.q.RemoveConsumer(&c.Consumer) {
 		ch.c.vhost.ConsumerGone(c.q)
 	}
-	if c.q.Name == ch.content.ReplyName {
-		ch.content.ReplyName = ""
+	if c.q.Name == ch.replyName {
+		ch.replyName = ""
 	}
 	ch.observeConsumer(broker.ConsumerRemoved, c)
 	return true

@@ -13,6 +13,7 @@ import (
 // memory for the next. Guarded by conn.mu.
 type content struct {
 	broker.Publication
+	router               broker.Router
 	mandatory, immediate bool
 	names                []byte // exchange, then routing key
 	properties           []byte
@@ -32,7 +33,10 @@ func (ch *channel) beginPublish(args []byte) error {
 	if err := m.Decode(args); err != nil {
 		return err
 	}
-	p := &ch.content
+	if ch.content == nil {
+		ch.content = new(content)
+	}
+	p := ch.content
 	p.names = append(append(p.names[:0], m.Exchange...), m.RoutingKey...)
 	p.Exchange, p.RoutingKey = p.names[:len(m.Exchange)], p.names[len(m.Exchange):]
 	p.mandatory, p.immediate = m.Mandatory, m.Immediate
@@ -63,7 +67,7 @@ func (ch *channel) header(f frames.Frame) error {
 	if most := compat.HeaderSizeCap.In(profile); most > 0 && h.BodySize > most {
 		return frames.Errorf(frames.FrameError, "content body size %d exceeds maximum allowed size %d", h.BodySize, most).At(frames.BasicPublishID)
 	}
-	p := &ch.content
+	p := ch.content
 	p.properties = append(p.properties[:0], h.Properties...)
 	p.Properties, p.PropertiesError = frames.ParseProperties(p.properties)
 	p.BodySize, p.received = h.BodySize, 0
@@ -81,7 +85,7 @@ func (ch *channel) body(f frames.Frame) error {
 	if f.Type != frames.TypeBody {
 		return unexpectedContent("expected content body, got non content body frame instead")
 	}
-	p := &ch.content
+	p := ch.content
 	p.received += uint64(len(f.Payload))
 	switch {
 	case p.received > p.BodySize:
@@ -109,11 +113,12 @@ func (ch *channel) body(f frames.Frame) error {
 // conn.mu is held.
 func (ch *channel) publish(body []byte, owned bool) error {
 	ch.expecting = expectMethod
-	p := &ch.content
+	p := ch.content
 	if p.immediate {
 		return frames.Errorf(frames.NotImplemented, "immediate=true").At(frames.BasicPublishID)
 	}
-	queues, err := ch.c.vhost.Route(&ch.router, &ch.c.client, &p.Publication)
+	p.ReplyName = ch.replyName
+	queues, err := ch.c.vhost.Route(&p.router, &ch.c.client, &p.Publication)
 	if err != nil {
 		if err == p.PropertiesError {
 			return err // with no method's ids, as in RabbitMQ
@@ -131,7 +136,7 @@ func (ch *channel) publish(body []byte, owned bool) error {
 // accepted enqueues a publish that passed all checks, at once or at its
 // transaction's commit. conn.mu is held.
 func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) error {
-	p := &ch.content
+	p := ch.content
 	p.body = nil
 	returned := p.mandatory && p.Unroutable
 	if ch.tx == nil && len(queues) == 0 && !returned {

@@ -68,7 +68,7 @@ func (ch *channel) interceptMethod(id frames.MethodID, payload []byte) (done boo
 // interceptPublish asks before a checked publish is routed for good. done: it
 // must not be enqueued now.
 func (ch *channel) interceptPublish(body []byte, owned bool) (done bool, err error) {
-	p := &ch.content
+	p := ch.content
 	v := ch.ask(broker.Event{Step: broker.PublishAccepted, Exchange: string(p.Exchange), RoutingKey: string(p.RoutingKey)})
 	switch v.Action {
 	case broker.GoOn:
@@ -82,7 +82,7 @@ func (ch *channel) interceptPublish(body []byte, owned bool) (done bool, err err
 		}
 		ch.parkFor(v.Wait, func() error {
 			// The topology may have changed meanwhile.
-			queues, err := ch.c.vhost.Route(&ch.router, &ch.c.client, &p.Publication)
+			queues, err := ch.c.vhost.Route(&p.router, &ch.c.client, &p.Publication)
 			if err != nil {
 				return at(err, frames.BasicPublishID)
 			}

@@ -47,8 +47,9 @@ type outbox struct {
 	starved  []*consumer
 	written  atomic.Uint64 // bytes ever written, for heartbeats
 	failed   error
-	iov      [][]byte // scratch of the writer
-	recycled [][]byte // scratch of the writer
+	iov      [][]byte    // scratch of the writer
+	recycled [][]byte    // scratch of the writer
+	buffers  net.Buffers // scratch of the writer
 }
 
 const (
@@ -69,13 +70,15 @@ type budget struct{ queued atomic.Int64 }
 
 const (
 	outboxLimit       = 1 << 20  // above it consumers lose credit
-	outboxLimitScarce = 64 << 10 // the same, when the budget is used up
-	budgetBytes       = 32 << 20 // of all outboxes together
+	outboxLimitScarce = 16 << 10 // the same, when the budget is used up
+	budgetBytes       = 16 << 20 // of all outboxes together
 	readLimitFactor   = 2        // times the limit: the connection is not read any more
 )
 
+func (b *budget) scarce() bool { return b.queued.Load() > budgetBytes }
+
 func (b *budget) limit() int {
-	if b.queued.Load() > budgetBytes {
+	if b.scarce() {
 		return outboxLimitScarce
 	}
 	return outboxLimit
@@ -91,6 +94,7 @@ type chunk struct{ bytes, owner []byte }
 
 // lane is a list of chunks and a buffer that is being filled.
 type lane struct {
+	scarce bool // memory is: small chunks only
 	chunks []chunk
 	buf    []byte // being filled
 	start  int    // of the part of buf that is in no chunk yet
@@ -124,7 +128,7 @@ func (l *lane) reserve(n int) {
 		return
 	}
 	size := largeChunk
-	if l.buf == nil && len(l.chunks) == 0 && n <= smallChunk {
+	if n <= smallChunk && (l.scarce || l.buf == nil && len(l.chunks) == 0) {
 		size = smallChunk
 	}
 	l.retire()
@@ -192,6 +196,8 @@ func (o *outbox) init(socket net.Conn, b *budget) {
 // laneFor picks the lane of a control frame: behind its channel's own
 // deliveries, else past everybody's. mu is held.
 func (o *outbox) laneFor(p *lanePosition) *lane {
+	o.control.scarce = o.budget.scarce()
+	o.bulk.scarce = o.control.scarce
 	if p != nil && p.end > o.bulkOut {
 		return &o.bulk
 	}
@@ -237,8 +243,16 @@ func (o *outbox) release() {
 
 // send appends a method frame. p is the channel's position, nil for channel 0.
 func (o *outbox) send(p *lanePosition, channel uint16, m frames.Method) {
-	var scratch [512]byte
-	o.sendBytes(p, frames.AppendMethodFrame(scratch[:0], channel, m))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	l := o.laneFor(p)
+	l.reserve(methodRoom)
+	before := len(l.buf)
+	l.buf = frames.AppendMethodFrame(l.buf, channel, m)
+	o.added(l, p, len(l.buf)-before)
 }
 
 // sendBytes appends whole frames that stay together.
@@ -265,6 +279,10 @@ func (o *outbox) ack(p *lanePosition, channel uint16, tag uint64, multiple, nack
 	o.sendBytes(p, frames.AppendAck(scratch[:0], channel, tag, multiple))
 }
 
+// methodRoom is enough for almost every method; append moves a longer one, such
+// as connection.start, to memory of its own.
+const methodRoom = 128
+
 // contentRoom bounds the bytes of a content's frames around its body: method
 // with five short strings, header, and the first body frame.
 func contentRoom(names, props int) int { return 96 + names + props }
@@ -282,6 +300,7 @@ func (o *outbox) deliver(c *consumer, tag uint64, e *queue.Entry) bool {
 		return false
 	}
 	l := &o.bulk
+	l.scarce = o.budget.scarce()
 	l.reserve(contentRoom(len(c.Tag)+len(m.Exchange)+len(m.RoutingKey), len(m.Properties)))
 	before := len(l.buf)
 	l.buf = frames.AppendDeliver(l.buf, c.ch.id, c.Tag, tag, e.Redelivered, m.Exchange, m.RoutingKey)
@@ -370,7 +389,7 @@ func (o *outbox) gather() bool {
 	}
 	o.writing = false
 	if cap(o.iov) > 64 {
-		o.iov, o.recycled = nil, nil
+		o.iov, o.recycled, o.buffers = nil, nil, nil
 	}
 	if o.finish && !o.closed {
 		o.shut(nil)
@@ -384,8 +403,8 @@ func (o *outbox) flush() (int64, error) {
 		n, err := o.socket.Write(o.iov[0])
 		return int64(n), err
 	}
-	buffers := net.Buffers(o.iov)
-	return buffers.WriteTo(o.socket)
+	o.buffers = o.iov // WriteTo consumes its receiver
+	return o.buffers.WriteTo(o.socket)
 }
 
 // wrote accounts for a write call and wakes who waited for room.
