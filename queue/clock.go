@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +13,10 @@ type Domain uint8
 
 // MessageTime runs message expiry, delays, x-expires, aging and consumer
 // timeouts; a test may move it. ConnectionTime runs heartbeats, handshake and
-// socket deadlines; it is the real time always, so that moving messages by an
-// hour does not kill every connection.
+// socket deadlines; it is real time always, so that moving messages by an hour
+// does not kill every connection, and it is the steady clock, so that setting
+// the machine's clock does not either. Message time follows the machine's
+// clock, because expiry times outlive the process.
 const (
 	MessageTime Domain = iota
 	ConnectionTime
@@ -23,8 +26,11 @@ const (
 // rooms: two readings, and one heap of timers for each that asks them. All
 // methods may be called from any goroutine.
 type Clock struct {
-	offset atomic.Int64 // nanoseconds that message time runs ahead of real time
+	started time.Time // immutable; zero of connection time
 
+	offset atomic.Int64 // nanoseconds that message time runs ahead; written under firing
+
+	// Guarded by mu.
 	mu      sync.Mutex
 	timers  [2]timerHeap
 	nextID  uint64
@@ -35,9 +41,13 @@ type Clock struct {
 	once sync.Once
 
 	// firing serialises timer callbacks between the clock's goroutine and
-	// Advance, so that they run one at a time and in order.
+	// Advance, so that they run one at a time and in order. Before mu.
 	firing sync.Mutex
 }
+
+// maxOffset is how far ahead message time may be moved: 146 years, so that no
+// sum of a reading and an offset overflows before the year 2150.
+const maxOffset = 1 << 62
 
 // Timer is one pending call of Clock.AfterFunc.
 type Timer struct {
@@ -52,7 +62,7 @@ type Timer struct {
 // NewClock starts a clock. Its goroutine starts with the first timer and ends
 // with Stop.
 func NewClock() *Clock {
-	return &Clock{kick: make(chan struct{}, 1), done: make(chan struct{})}
+	return &Clock{started: time.Now(), kick: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // Now reads message time.
@@ -67,21 +77,19 @@ func (c *Clock) NowMillis() int64 { return c.read(MessageTime) / int64(time.Mill
 // ConnectionNow reads connection time.
 func (c *Clock) ConnectionNow() time.Time { return time.Now() }
 
+// read gives a domain's time in nanoseconds: since the Unix epoch, and since
+// the clock was started.
 func (c *Clock) read(d Domain) int64 {
-	now := time.Now().UnixNano()
 	if d == MessageTime {
-		now += c.offset.Load()
+		return time.Now().UnixNano() + c.offset.Load()
 	}
-	return now
+	return int64(time.Since(c.started))
 }
 
 // AfterFunc calls fn once, on the clock's goroutine or inside Advance, when
 // the domain's time has moved on by delay. fn must not block; it may set and
 // stop timers but must not call Advance.
 func (c *Clock) AfterFunc(d Domain, delay time.Duration, fn func()) *Timer {
-	if delay < 0 {
-		delay = 0
-	}
 	t := &Timer{clock: c, fn: fn, dom: d, index: -1}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +97,7 @@ func (c *Clock) AfterFunc(d Domain, delay time.Duration, fn func()) *Timer {
 		return t
 	}
 	first := c.nextID == 0
-	c.arm(t, c.read(d)+int64(delay))
+	c.arm(t, delay)
 	if first {
 		go c.run()
 	}
@@ -108,7 +116,7 @@ func (t *Timer) Reset(delay time.Duration) {
 	if t.index >= 0 {
 		heap.Remove(&c.timers[t.dom], t.index)
 	}
-	c.arm(t, c.read(t.dom)+int64(delay))
+	c.arm(t, delay)
 }
 
 // Stop disarms the timer. False means that it had fired or was stopped
@@ -124,28 +132,63 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// arm pushes a timer. mu is held.
-func (c *Clock) arm(t *Timer, at int64) {
+// arm pushes a timer, delay from now. mu is held.
+func (c *Clock) arm(t *Timer, delay time.Duration) {
 	c.nextID++
-	t.at, t.id = at, c.nextID
+	t.id = c.nextID
+	now := c.read(t.dom)
+	if t.at = now + int64(max(delay, 0)); t.at < now {
+		t.at = math.MaxInt64
+	}
 	heap.Push(&c.timers[t.dom], t)
 	if t.index == 0 {
-		select {
-		case c.kick <- struct{}{}:
-		default:
-		}
+		c.recalculate()
 	}
 }
 
-// Advance moves message time forward and runs what has become due, in order
-// of due time, before it returns. For tests of users' programs; a negative d
-// is ignored.
+// recalculate has the clock's goroutine look how long it may sleep.
+func (c *Clock) recalculate() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Advance moves message time forward by d and runs what becomes due on the
+// way, in order of due time, before it returns. Time moves from one due timer
+// to the next, so that each runs at the time it was set for and what it sets
+// in turn runs too if it is due within d: a message that expires into a queue
+// where it expires again does both in one call. For tests of users' programs;
+// a d that is not positive is ignored.
 func (c *Clock) Advance(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	c.offset.Add(int64(d))
-	c.fire()
+	c.firing.Lock()
+	defer c.firing.Unlock()
+	target := min(int64(d), maxOffset-c.offset.Load()) + c.offset.Load()
+	for fn := c.popUntil(target); fn != nil; fn = c.popUntil(target) {
+		fn()
+	}
+	c.offset.Store(target)
+	c.recalculate() // timers that are left are nearer now
+}
+
+// popUntil removes the next message timer that is due before message time is
+// target ahead, and moves message time to it. firing is held.
+func (c *Clock) popUntil(target int64) func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := &c.timers[MessageTime]
+	if c.stopped || len(*h) == 0 {
+		return nil
+	}
+	ahead := (*h)[0].at - time.Now().UnixNano()
+	if ahead > target {
+		return nil
+	}
+	c.offset.Store(max(c.offset.Load(), ahead))
+	return heap.Pop(h).(*Timer).fn
 }
 
 // Stop ends the clock's goroutine; pending timers never fire. Later timers

@@ -1,6 +1,11 @@
 package queue
 
-import "github.com/warrenmq/warren/frames"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warrenmq/warren/frames"
+)
 
 // Sink is the far end of a consumer: a channel, a remote link. Its methods
 // must not call back into the queue and must not block.
@@ -38,7 +43,10 @@ func (c *Consumer) Queue() *Queue { return c.queue }
 // inside one. Only consumers that may have credit are in it. Guarded by the
 // queue's mutex.
 type rota struct {
-	levels []rotaLevel // highest priority first
+	// levels are the priorities that somebody has, highest first. One that
+	// nobody has any more goes at once: clients choose the numbers, so keeping
+	// them would let the list grow for ever.
+	levels []rotaLevel
 }
 
 type rotaLevel struct {
@@ -48,21 +56,14 @@ type rotaLevel struct {
 
 // next is the consumer to serve; nil when none has credit.
 func (r *rota) next() *Consumer {
-	for i := range r.levels {
-		if c := r.levels[i].head; c != nil {
-			return c
-		}
+	if len(r.levels) == 0 {
+		return nil
 	}
-	return nil
+	return r.levels[0].head
 }
 
-// served moves c, the head of its level, to the end of the level's turn.
-func (r *rota) served(c *Consumer) {
-	if c.next == c {
-		return
-	}
-	r.level(c.Priority).head = c.next
-}
+// served moves c, the head of the first level, to the end of its turn.
+func (r *rota) served(c *Consumer) { r.levels[0].head = c.next }
 
 // enter puts c at the end of its level's turn.
 func (r *rota) enter(c *Consumer) {
@@ -70,12 +71,14 @@ func (r *rota) enter(c *Consumer) {
 		return
 	}
 	c.active = true
-	l := r.level(c.Priority)
-	if l.head == nil {
-		l.head, c.prev, c.next = c, c, c
+	i, found := r.find(c.Priority)
+	if !found {
+		r.levels = slices.Insert(r.levels, i, rotaLevel{priority: c.Priority, head: c})
+		c.prev, c.next = c, c
 		return
 	}
-	c.prev, c.next = l.head.prev, l.head
+	head := r.levels[i].head
+	c.prev, c.next = head.prev, head
 	c.prev.next, c.next.prev = c, c
 }
 
@@ -85,29 +88,19 @@ func (r *rota) leave(c *Consumer) {
 		return
 	}
 	c.active = false
-	l := r.level(c.Priority)
+	i, _ := r.find(c.Priority)
 	if c.next == c {
-		l.head = nil
+		r.levels = slices.Delete(r.levels, i, i+1)
 	} else {
 		c.prev.next, c.next.prev = c.next, c.prev
-		if l.head == c {
-			l.head = c.next
+		if r.levels[i].head == c {
+			r.levels[i].head = c.next
 		}
 	}
 	c.prev, c.next = nil, nil
 }
 
-// level finds or makes the level of a priority. Levels stay; a queue sees few
-// priorities.
-func (r *rota) level(priority int) *rotaLevel {
-	i := 0
-	for i < len(r.levels) && r.levels[i].priority > priority {
-		i++
-	}
-	if i == len(r.levels) || r.levels[i].priority != priority {
-		r.levels = append(r.levels, rotaLevel{})
-		copy(r.levels[i+1:], r.levels[i:])
-		r.levels[i] = rotaLevel{priority: priority}
-	}
-	return &r.levels[i]
+// find gives the place of a priority's level, or where it would be.
+func (r *rota) find(priority int) (i int, found bool) {
+	return slices.BinarySearchFunc(r.levels, priority, func(l rotaLevel, p int) int { return cmp.Compare(p, l.priority) })
 }

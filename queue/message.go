@@ -113,8 +113,14 @@ const (
 	arenaLargest = 4 << 10
 )
 
-// NewMessage gives a zero message.
-func (a *Arena) NewMessage() *Message {
+// NewMessage gives a zero message for a body and properties of size bytes
+// together. A large one gets memory of its own: the messages of a block keep
+// each other's bodies alive, so one that waits in a queue for days must not
+// hold on to 31 bodies of a megabyte.
+func (a *Arena) NewMessage(size int) *Message {
+	if size > arenaLargest {
+		return new(Message)
+	}
 	if len(a.messages) == 0 {
 		a.messages = make([]Message, arenaMessages)
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -61,6 +62,10 @@ const (
 	deliverBound = 256
 	pumpBound    = 1024
 )
+
+// settledKept is the most entries of scratch memory that a queue keeps: one
+// acknowledgement of a million messages must not cost it 8 MB for ever.
+const settledKept = 4 * pumpBound
 
 // The reasons for which a queue refuses.
 var (
@@ -142,6 +147,9 @@ func (q *Queue) flushSettled() {
 	if len(q.settled) > 0 {
 		q.Journal.Settle(q.settled...)
 		q.settled = q.settled[:0]
+	}
+	if cap(q.settled) > settledKept {
+		q.settled = nil
 	}
 }
 
@@ -238,11 +246,8 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 	}
 	q.rota.leave(c)
 	c.queue = nil
-	for i, o := range q.consumers {
-		if o == c {
-			q.consumers = append(q.consumers[:i], q.consumers[i+1:]...)
-			break
-		}
+	if i := slices.Index(q.consumers, c); i >= 0 {
+		q.consumers = slices.Delete(q.consumers, i, i+1)
 	}
 	if q.exclusive == c {
 		q.exclusive = nil
@@ -323,7 +328,6 @@ func (q *Queue) Purge() (count int, journaled bool) {
 	}
 	journaled = len(q.settled) > 0
 	q.flushSettled()
-	q.settled = nil
 	return count, journaled
 }
 
@@ -389,5 +393,5 @@ func (q *Queue) Counts() Counts {
 func (q *Queue) Consumers() []*Consumer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return append([]*Consumer(nil), q.consumers...)
+	return slices.Clone(q.consumers)
 }

@@ -285,7 +285,7 @@ func (r *Router) distinct() {
 // Compose makes the message that the queues share. body becomes the
 // message's; the caller has copied it out of its buffer.
 func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
-	m := a.NewMessage()
+	m := a.NewMessage(len(body) + len(p.Properties.Raw()))
 	m.Exchange = p.exchange.Name
 	m.RoutingKey = a.String(p.RoutingKey)
 	if p.hasBCC || p.directReply {
