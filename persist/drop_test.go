@@ -80,9 +80,11 @@ func recoverNothing(l *Log) error {
 
 func TestDroppedLogIsClearedAfterACrash(t *testing.T) {
 	gate := newGate("commit")
-	s := openGated(t, gate)
+	o := testOptions(t.TempDir())
+	o.probe, o.Sync = gate.probe, SyncNever
+	s := mustOpen(t, o)
 	a, b, w := s.Log(s.NextID()), s.Log(s.NextID()), newWaiter()
-	const pages = 3 * clearPages
+	const pages = 4 * clearPages
 	for seq := uint64(1); seq <= pages; seq++ {
 		m := newMessage(w, seq, "", "x")
 		m.Hold()
@@ -93,17 +95,19 @@ func TestDroppedLogIsClearedAfterACrash(t *testing.T) {
 		m.Release(s)
 		w.wait(t, seq)
 	}
+	gate.arm()
 	done := make(chan error, 1)
 	s.Update(nil, nil, []*Log{a}, func(err error) { done <- err })
+	gate.catch(t) // with the update, and perhaps a first part of the clearing
+	gate.arm()
+	gate.open <- nil
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	gate.arm()
 	gate.catch(t)
 	gate.open <- errors.New("killed while clearing")
 	// Before the background goes on, what is left must not be offered.
 	s.Close()
-	o := s.opts
 	second := newGate("commit")
 	o.probe = second.probe
 	second.arm()
