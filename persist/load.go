@@ -252,7 +252,7 @@ func (ld *loader) newPage(key, value []byte) (*indexPage, []storedEntry, error) 
 	if err != nil {
 		return nil, nil, s.corrupt(key, err)
 	}
-	if first > math.MaxUint64-uint64(entries[len(entries)-1].seqOff) {
+	if first >= math.MaxUint64-uint64(entries[len(entries)-1].seqOff) {
 		return nil, nil, s.corrupt(key, errors.New("the sequence numbers are too high"))
 	}
 	l := s.Log(queue)
@@ -299,7 +299,7 @@ func (ld *loader) link(p *indexPage, entries []storedEntry) {
 		if p.isAcked(i) {
 			continue
 		}
-		p.log.lastSeq = p.first + uint64(entries[i].seqOff)
+		p.log.next = p.first + uint64(entries[i].seqOff) + 1
 		page := ld.body(&entries[i])
 		page.refer()
 		if !p.log.dropped {

@@ -16,7 +16,7 @@ type Log struct {
 	pages   []*indexPage // by seq; dead ones linger until trimmed
 	dead    int          // dead ones among them
 	hint    int          // where the last Settle found its page
-	lastSeq uint64
+	next    uint64       // lowest seq that may be appended
 	dropped bool
 }
 
@@ -40,9 +40,9 @@ func (l *Log) ID() uint64 { return l.id }
 const entryWeight = 64
 
 // Append adds a message at the end of the log: seq must be higher than any
-// before it in this log since Open, and than any recovered. It joins the open batch and returns; the
-// record's waiter is told when it is durable. On a log that was dropped it
-// counts as cancelled. A record takes at most 2 GiB.
+// before it in this log since Open, and than any recovered. It joins the open
+// batch and returns; the record's waiter is told when it is durable. On a log
+// that was dropped it counts as cancelled.
 func (l *Log) Append(seq uint64, r *Record, m Meta) {
 	s := l.store
 	r.busy.Add(1)
@@ -69,10 +69,10 @@ func (l *Log) Append(seq uint64, r *Record, m Meta) {
 // append puts an entry into batch b, which is the open one. The record is busy
 // for it already. Called with Store.mu held.
 func (l *Log) append(b *batch, seq uint64, r *Record, m Meta) {
-	if seq <= l.lastSeq && l.lastSeq != 0 {
+	if seq < l.next {
 		panic("persist: sequence numbers of a log must rise")
 	}
-	l.lastSeq = seq
+	l.next = seq + 1
 	s := l.store
 	p := l.openPage(b, seq)
 	m.Expiry = clampExpiry(m.Expiry)

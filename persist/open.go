@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 )
-
-// formatFile says, beside Badger's files, that the folder holds a store and in
-// which format. It is read before Badger touches anything, and keeps a store
-// whose files went missing from looking like a new one.
-const formatFile = "WARREN"
 
 // Open opens the store in a folder, or makes a new one, and locks the folder.
 // It reads all index pages, so that it takes about a second for a few million
@@ -59,79 +53,6 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepareFolder makes the folder, proves that it can be written and says
-// whether it is a store's already.
-func prepareFolder(dir string) (known bool, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return false, fmt.Errorf("make folder %s: %w; check the path and its owner", dir, err)
-	}
-	probe, err := os.CreateTemp(dir, "writable-*.tmp")
-	if err != nil {
-		return false, fmt.Errorf("write to folder %s: %w; it has to be writable for this user", dir, err)
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return false, fmt.Errorf("write to folder %s: %w", dir, err)
-	}
-	if known, err = readFormatFile(dir); err != nil {
-		return false, err
-	}
-	return known, checkFiles(dir, known)
-}
-
-// readFormatFile says whether there is a format file, and refuses another
-// format than ours.
-func readFormatFile(dir string) (known bool, err error) {
-	path := filepath.Join(dir, formatFile)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", path, err)
-	}
-	var version int
-	if _, err := fmt.Sscanf(string(text), "warren store, format %d", &version); err != nil || version < 1 {
-		return false, fmt.Errorf("%w: %s does not say which format the store has; restore it from a backup", ErrCorrupt, path)
-	}
-	return true, checkVersion(dir, uint64(version))
-}
-
-// checkVersion refuses a format that this version does not read.
-func checkVersion(dir string, version uint64) error {
-	if version > formatVersion {
-		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use the version that wrote it, or a newer one",
-			ErrNewerFormat, dir, version, formatVersion)
-	}
-	if version < 1 {
-		return fmt.Errorf("%w: %s has format %d, which never was", ErrCorrupt, dir, version)
-	}
-	return nil
-}
-
-// checkFiles refuses a folder in which Badger would quietly start anew.
-func checkFiles(dir string, known bool) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("read folder %s: %w", dir, err)
-	}
-	manifest, data := false, ""
-	for _, e := range entries {
-		switch filepath.Ext(e.Name()) {
-		case ".sst", ".vlog", ".mem":
-			data = e.Name()
-		}
-		manifest = manifest || e.Name() == badger.ManifestFilename
-	}
-	if !manifest && (data != "" || known) {
-		if data == "" {
-			data = formatFile
-		}
-		return fmt.Errorf("%w: %s has %s but no %s; restore the folder from a backup, or move it away to start empty",
-			ErrCorrupt, dir, data, badger.ManifestFilename)
-	}
-	return nil
-}
-
 // openBadger opens the database and makes its errors understandable.
 func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 	defer func() {
@@ -157,15 +78,6 @@ func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
-}
-
-// lockOwner names the process in Badger's lock file, when it can be read.
-func lockOwner(dir string) string {
-	text, err := os.ReadFile(filepath.Join(dir, "LOCK"))
-	if err != nil || len(text) > 32 {
-		return ""
-	}
-	return " (" + strings.TrimSpace(string(text)) + ")"
 }
 
 // start checks the format, loads what is on disk and makes the store this
@@ -248,27 +160,6 @@ func (s *Store) readCounter(key []byte, isNew bool) (counter, error) {
 		limit = 1
 	}
 	return counter{key: key, next: limit, limit: limit}, nil
-}
-
-// writeFormatFile marks the folder as a store's, once the database is one.
-func writeFormatFile(dir string, known bool) error {
-	if known {
-		return nil
-	}
-	path := filepath.Join(dir, formatFile)
-	f, err := os.CreateTemp(dir, formatFile+"-*.tmp")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = fmt.Fprintf(f, "warren store, format %d\n", formatVersion)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // Close commits what is open, tells every waiter, writes the mark of a clean

@@ -61,6 +61,10 @@ type Options struct {
 	// and every waiter gets the error; the caller stops the node. It must not
 	// call Close before it returns.
 	OnFatal func(error)
+
+	// probe, when a test sets it, is called by the committer at named points;
+	// its error is the commit's.
+	probe func(point string) error
 }
 
 const (

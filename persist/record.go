@@ -17,6 +17,10 @@ type Payload interface {
 	Body() []byte
 }
 
+// MaxRecordBytes is the most that head and body of a record may have together;
+// to append a larger one is a fault of the caller and panics.
+const MaxRecordBytes = 1 << 30
+
 // Waiter is told when what it waits for is durable. The dynamic type must be
 // comparable (a pointer). Both methods are called with no lock of the store
 // held, from the committer or, inside Append, Settle, Release, Submit and
@@ -49,6 +53,7 @@ type Record struct {
 	// Guarded by Store.mu; place fields are written by the committer alone,
 	// which may read them without it.
 	head, body uint32    // sizes, known from the first append
+	measured   bool      // they are
 	off        uint32    // where the bytes begin on page
 	unplaced   int32     // entries in batches not sealed yet that need a place
 	page       *bodyPage // nil until the first commit
@@ -62,8 +67,8 @@ func (r *Record) Init(p Payload, w Waiter, token uint64) {
 	r.busy.Store(0)
 	r.told.Store(false)
 	r.lost.Store(false)
-	r.head, r.body, r.off, r.unplaced = 0, 0, 0, 0
-	r.page = nil
+	r.head, r.body, r.measured = 0, 0, false
+	r.off, r.unplaced, r.page = 0, 0, nil
 }
 
 // Adopt makes r stand for bytes that are on disk already: those of stored,
@@ -71,7 +76,12 @@ func (r *Record) Init(p Payload, w Waiter, token uint64) {
 // embed a Record in their message; stored is not to be used after it.
 func (r *Record) Adopt(stored *Record, p Payload) {
 	r.Init(p, nil, 0)
-	r.head, r.body, r.off, r.page = stored.head, stored.body, stored.off, stored.page
+	r.lieAt(stored.page, stored.off, stored.head, stored.body)
+}
+
+// lieAt says where r's bytes are on disk.
+func (r *Record) lieAt(page *bodyPage, off, head, body uint32) {
+	r.page, r.off, r.head, r.body, r.measured = page, off, head, body, true
 }
 
 // Hold keeps Stored back until Release, so that a publisher can append the
@@ -92,9 +102,14 @@ func (r *Record) size() int64 { return int64(r.head) + int64(r.body) }
 
 // measure asks the payload for its sizes, once.
 func (r *Record) measure() {
-	if r.head == 0 && r.body == 0 {
-		r.head, r.body = uint32(r.payload.HeadSize()), uint32(len(r.payload.Body()))
+	if r.measured {
+		return
 	}
+	head, body := r.payload.HeadSize(), len(r.payload.Body())
+	if int64(head)+int64(body) > MaxRecordBytes {
+		panic("persist: a record larger than MaxRecordBytes")
+	}
+	r.head, r.body, r.measured = uint32(head), uint32(body), true
 }
 
 // leave takes one hold or append away and returns the notice that is due when

@@ -216,7 +216,7 @@ func (s *Store) recordOf(page *bodyPage, e *storedEntry, data []byte) *storedRec
 	fresh := func() *storedRecord {
 		r := &storedRecord{headBytes: data[:e.head:e.head], bodyBytes: data[e.head:]}
 		r.Init(r, nil, 0)
-		r.page, r.off, r.head, r.body = page, e.off, e.head, e.body
+		r.lieAt(page, e.off, e.head, e.body)
 		return r
 	}
 	at := place{page, e.off, e.size()}

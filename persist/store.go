@@ -21,9 +21,6 @@ type Store struct {
 	clean  bool
 	caps   caps
 	logger *badgerLogger
-	// probe, when a test sets it, is called at named points of a commit; its
-	// error is the commit's.
-	probe func(point string) error
 
 	wake     chan struct{} // for the committer, one slot
 	bgWake   chan struct{} // for the background goroutine, one slot
@@ -117,10 +114,10 @@ func (s *Store) fail(err error) {
 
 // at runs the test's probe.
 func (s *Store) at(point string) error {
-	if s.probe == nil {
+	if s.opts.probe == nil {
 		return nil
 	}
-	return s.probe(point)
+	return s.opts.probe(point)
 }
 
 // Barrier calls w.Stored once everything that was submitted before it is

@@ -1,0 +1,164 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// formatFile says, beside Badger's files, that the folder holds a store and in
+// which format. It is read before Badger touches anything, and keeps a store
+// whose files went missing from looking like a new one.
+const formatFile = "WARREN"
+
+// prepareFolder makes the folder, proves that it can be written and says
+// whether it is a store's already.
+func prepareFolder(dir string) (known bool, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, fmt.Errorf("make folder %s: %w; check the path and its owner", dir, err)
+	}
+	probe, err := os.CreateTemp(dir, "writable-*.tmp")
+	if err != nil {
+		return false, fmt.Errorf("write to folder %s: %w; it has to be writable for this user", dir, err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return false, fmt.Errorf("write to folder %s: %w", dir, err)
+	}
+	if known, err = readFormatFile(dir); err != nil {
+		return false, err
+	}
+	if inUse(dir) { // its files are changing; Badger will refuse it
+		return known, nil
+	}
+	return known, checkFiles(dir, known)
+}
+
+// readFormatFile says whether there is a format file, and refuses another
+// format than ours.
+func readFormatFile(dir string) (known bool, err error) {
+	path := filepath.Join(dir, formatFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	var version int
+	if _, err := fmt.Sscanf(string(text), "warren store, format %d", &version); err != nil || version < 1 {
+		return false, fmt.Errorf("%w: %s does not say which format the store has; restore it from a backup", ErrCorrupt, path)
+	}
+	return true, checkVersion(dir, uint64(version))
+}
+
+// writeFormatFile marks the folder as a store's, once the database is one.
+func writeFormatFile(dir string, known bool) error {
+	if known {
+		return nil
+	}
+	path := filepath.Join(dir, formatFile)
+	f, err := os.CreateTemp(dir, formatFile+"-*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = fmt.Fprintf(f, "warren store, format %d\n", formatVersion)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// checkVersion refuses a format that this version does not read.
+func checkVersion(dir string, version uint64) error {
+	if version > formatVersion {
+		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use the version that wrote it, or a newer one",
+			ErrNewerFormat, dir, version, formatVersion)
+	}
+	if version < 1 {
+		return fmt.Errorf("%w: %s has format %d, which never was", ErrCorrupt, dir, version)
+	}
+	return nil
+}
+
+// checkFiles refuses a folder in which Badger would quietly start anew, or
+// would end the process instead of returning an error.
+func checkFiles(dir string, known bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read folder %s: %w", dir, err)
+	}
+	manifest, data := false, ""
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".sst":
+			if err := checkTable(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+			data = e.Name()
+		case ".vlog", ".mem":
+			data = e.Name()
+		}
+		manifest = manifest || e.Name() == badger.ManifestFilename
+	}
+	if !manifest && (data != "" || known) {
+		if data == "" {
+			data = formatFile
+		}
+		return fmt.Errorf("%w: %s has %s but no %s; restore the folder from a backup, or move it away to start empty",
+			ErrCorrupt, dir, data, badger.ManifestFilename)
+	}
+	return nil
+}
+
+// checkTable refuses a table that was cut short, for which Badger panics on a
+// goroutine of its own. From the end of the file: the length of a checksum, the
+// checksum, the length of the index, the index. Whether they are right, Badger
+// checks itself.
+func checkTable(path string) error {
+	damaged := func(what string) error {
+		return fmt.Errorf("%w: %s %s; restore the folder from a backup", ErrCorrupt, path, what)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open %s: %w; it has to be readable for this user", path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	at := info.Size()
+	for _, part := range []string{"checksum", "index"} {
+		var length [4]byte
+		if at -= 4; at < 0 {
+			return damaged("is cut short")
+		}
+		if _, err := f.ReadAt(length[:], at); err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		n := int64(binary.BigEndian.Uint32(length[:]))
+		if n == 0 || n > at {
+			return damaged("has no " + part + " at its end")
+		}
+		at -= n
+	}
+	return nil
+}
+
+// lockOwner names the process in Badger's lock file, when it can be read.
+func lockOwner(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, "LOCK"))
+	if err != nil || len(text) > 32 {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(text)) + ")"
+}
