@@ -1,0 +1,2 @@
+package conformance;
+class Probe {}
