@@ -12,6 +12,7 @@ const queue = `${name}.queue`;
 let manager;
 let wrapper;
 let setups = 0;
+let restarted = false;
 const inbox = new Inbox();
 
 async function connect() {
@@ -38,7 +39,12 @@ function publish(i) {
 }
 
 async function want(i) {
-  const message = await inbox.take();
+  let message = await inbox.take();
+  // The last acks before a restart may not have reached the broker.
+  while (restarted && message.fields.redelivered) {
+    wrapper.ack(message);
+    message = await inbox.take();
+  }
   assert.deepEqual(JSON.parse(message.content.toString()), { order: i });
   wrapper.ack(message);
 }
@@ -56,11 +62,12 @@ async function consumeAck() {
 async function restart() {
   const gone = event(manager, 'disconnect');
   const back = event(wrapper, 'connect');
-  const restarted = restartBroker();
+  const restarting = restartBroker();
+  restarted = true;
   await gone;
   // While the broker is away the manager keeps what is published.
   const kept = Array.from({ length: 10 }, (_, i) => publish(1000 + i));
-  await restarted;
+  await restarting;
   await back;
   await Promise.all(kept);
   assert.equal(setups, 2);

@@ -6,7 +6,6 @@
 
 import { exec } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { once } from 'node:events';
 import { promisify } from 'node:util';
 
 // Bounds each wait for something the broker is to send; milliseconds.
@@ -46,9 +45,10 @@ export async function soon(promise, what) {
   }
 }
 
-// The first arguments of an emitter's next event.
+// The first argument of an emitter's next event. Unlike events.once this does not
+// reject for an error event: a connection that breaks emits one before its close.
 export function event(emitter, name) {
-  return soon(once(emitter, name), `event ${name}`).then(([first]) => first);
+  return soon(new Promise((resolve) => emitter.once(name, resolve)), `event ${name}`);
 }
 
 // Deliveries in the order they came, taken one at a time.
