@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/warrenmq/warren/conformance/wire"
 )
@@ -54,6 +55,21 @@ func consumeCases() []Case {
 				}
 				seen[tag] = true
 			}
+		}},
+		Case{ID: "consume/tag-255-bytes", Title: "a tag of 255 bytes of any UTF-8", Source: source, Class: Core, Run: func(t *T) {
+			ch := t.Channel()
+			ch.Queue(t.Q)
+			tag := "тег \n" + strings.Repeat("t", 247)
+			ch.Consume(t.Q, tag)
+			ch.Publish("", t.Q, "body")
+			ch.WantDelivery(Delivery{Consumer: tag, Tag: 1, Key: t.Q, Body: "body"})
+		}},
+		Case{ID: "consume/exclusive-other-connection", Title: "exclusive consumption holds across connections", Source: source, Class: Core, Run: func(t *T) {
+			a, b := t.Channel(), t.Channel()
+			a.DeclareQueue(wire.QueueDeclare{Queue: t.Q})
+			a.Call(wire.BasicConsume{Queue: t.Q, ConsumerTag: "a", Exclusive: true}, wire.BasicConsumeOk{ConsumerTag: "a"})
+			b.Send(wire.BasicConsume{Queue: t.Q, ConsumerTag: "b"})
+			b.WantClosing(soft(403, consume, "{q} in exclusive use"))
 		}},
 		Case{ID: "consume/tag-on-other-channel", Title: "one tag on two channels is two consumers", Source: source, Class: Core, Run: func(t *T) {
 			c := t.Connect()

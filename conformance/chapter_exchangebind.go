@@ -164,7 +164,7 @@ func autoDeleteCases() []Case {
 				ch := autoDeleteScene(t)
 				ch.Bind(t.Q, t.X, "")
 				ch.Conn.Close()
-				t.Channel().wantExchangeGone()
+				t.Channel().eventually404(wire.ExchangeDeclare{Exchange: t.X, Passive: true}, wire.ExchangeDeclareOk{}, "no {x}")
 			}},
 		{ID: "exchange/auto-delete-destination", Title: "auto-delete: gone with the exchange it was last bound to", Source: source, Class: Extension,
 			Run: func(t *T) {

@@ -59,7 +59,42 @@ func handshakeCases() []Case {
 			Run: func(t *T) { wantTimedOut(t, t.Dial()) }},
 		{ID: "handshake/silence-after-header", Title: "a connection that says no more than its header is ended after ten seconds, without a method",
 			Source: "behaviour 1.2", Class: Timing, Run: func(t *T) { wantTimedOut(t, t.DialStart()) }},
-		{ID: "handshake/method-before-start-ok", Title: "a method other than start-ok is refused", Source: "spec 4.2.2", Class: Core, Run: tuneOkBeforeStartOk},
+		{ID: "handshake/method-before-start-ok", Title: "a method other than start-ok is refused", Source: "spec 4.2.2", Class: Core, Run: func(t *T) {
+			c := t.DialStart()
+			c.Send(0, wire.ConnectionTuneOk{ChannelMax: 2047, FrameMax: 131072})
+			c.WantClosed(patience)
+		}},
+		{ID: "handshake/open-before-tune-ok", Title: "connection.open without tune-ok is refused", Source: "spec 4.2.2", Class: Core, Run: func(t *T) {
+			c := t.DialStart()
+			c.Authenticate(login{})
+			c.Send(0, wire.ConnectionOpen{VirtualHost: t.VHost})
+			c.WantClosed(patience)
+		}},
+		{ID: "handshake/channel-before-open", Title: "a channel before connection.open is refused", Source: "spec 4.2.2", Class: Core, Run: func(t *T) {
+			c := t.DialStart()
+			c.Authenticate(login{})
+			c.Send(0, wire.ConnectionTuneOk{ChannelMax: 2047, FrameMax: 131072})
+			c.Send(1, wire.ChannelOpen{})
+			c.WantClosing(hard(505, nil, "type 1, all octets = <<0,20,0,10,0>>"))
+		}},
+		{ID: "handshake/close-before-open", Title: "connection.close in place of open is refused", Source: "spec 4.2.2", Class: Core, Run: func(t *T) {
+			c := t.DialStart()
+			c.Authenticate(login{})
+			c.Send(0, wire.ConnectionTuneOk{ChannelMax: 2047, FrameMax: 131072}, wire.ConnectionClose{ReplyCode: 200})
+			c.WantClosing(hard(504, wire.ConnectionClose{}, "unexpected method in connection state opening"))
+		}},
+		{ID: "handshake/first-frame-limit", Title: "before tune-ok a frame may have 4096 bytes under profile 3, 8192 under 4", Source: "behaviour 1.1", Class: Core,
+			Run: func(t *T) {
+				c := t.DialStart()
+				c.Authenticate(login{properties: propertiesFor(t, int(t.smallest()))})
+				t.abandon()
+			}},
+		{ID: "handshake/first-frame-too-large", Title: "one byte more ends the connection without a method", Source: "behaviour 1.1", Class: Core,
+			Run: func(t *T) {
+				c := t.DialStart()
+				c.StartOk(login{properties: propertiesFor(t, int(t.smallest())+1)})
+				c.WantClosed(patience)
+			}},
 	}
 	for _, h := range foreignHeaders {
 		cases = append(cases, Case{ID: "handshake/foreign-" + h.id, Title: h.title + " is answered with a protocol header, then the end",
@@ -182,10 +217,12 @@ func wantTimedOut(t *T, c *Conn) {
 	}
 }
 
-func tuneOkBeforeStartOk(t *T) {
-	c := t.DialStart()
-	c.Send(0, wire.ConnectionTuneOk{ChannelMax: 2047, FrameMax: 131072})
-	c.WantClosed(patience)
+// propertiesFor gives client-properties that make the payload of the target's start-ok frame of an exact size.
+func propertiesFor(t *T, size int) wire.Table {
+	filler := func(n int) wire.Table { return table("filler", strings.Repeat("x", n)) }
+	ok := wire.ConnectionStartOk{Mechanism: "PLAIN", Locale: "en_US", Response: wire.LongStr("\x00" + t.User + "\x00" + t.Password)}
+	ok.ClientProperties = filler(0)
+	return filler(size - len(wire.EncodeMethod(ok)))
 }
 
 func openCases() []Case {
@@ -212,9 +249,11 @@ func openCases() []Case {
 			}},
 		{ID: "open/two-connections", Title: "connections of one user are independent", Source: "spec 2.2.1", Class: Core, Run: func(t *T) {
 			a, b := t.Connect(), t.Connect()
-			a.Chan(1).Queue(t.Q)
+			one, two := a.Chan(1), b.Chan(1)
+			one.Queue(t.Q)
+			two.Queue(t.Q2)
 			a.Close()
-			b.Chan(1).Queue(t.Q)
+			two.WantCount(t.Q2, 0, 0)
 		}},
 		{ID: "open/pipelined", Title: "tune-ok, open and channel.open in one write", Source: "spec 4.2.2", Class: Core, Run: func(t *T) {
 			c := t.DialStart()

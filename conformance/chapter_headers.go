@@ -67,6 +67,15 @@ func headerRows() []headerRow {
 		{"array-order", table("a", wire.Array{"x", "y"}), ptr(table("a", wire.Array{"y", "x"})), false, false},
 		{"table-same", table("a", table("k", "v")), ptr(table("a", table("k", "v"))), true, false},
 		{"table-differs", table("a", table("k", "v")), ptr(table("a", table("k", "w"))), false, false},
+		{"timestamp-same", table("a", wire.Timestamp(5)), ptr(table("a", wire.Timestamp(5))), true, true},
+		{"int-timestamp", table("a", int32(5)), ptr(table("a", wire.Timestamp(5))), true, true},
+		{"void-value", table("a", "s"), ptr(table("a", wire.Void{})), false, false},
+		{"empty-string", table("a", ""), ptr(table("a", "")), true, false},
+		{"array-int-widths", table("a", wire.Array{int32(1)}), ptr(table("a", wire.Array{int64(1)})), false, false},
+		{"decimal-same", table("a", wire.Decimal{Scale: 1, Value: 5}), ptr(table("a", wire.Decimal{Scale: 1, Value: 5})), true, false},
+		{"negative", table("a", int8(-5)), ptr(table("a", int64(-5))), true, false},
+		{"several-all", table("a", "1", "b", "2", "c", "3"), ptr(table("c", "3", "z", "9", "a", "1", "b", "2")), true, false},
+		{"several-all-last-missing", table("a", "1", "b", "2", "c", "3"), ptr(table("a", "1", "b", "2", "z", "9")), false, false},
 		{"timestamp-int", table("a", wire.Timestamp(5)), ptr(table("a", int32(5))), true, false},
 	}
 }

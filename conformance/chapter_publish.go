@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/warrenmq/warren/conformance/wire"
 )
@@ -66,6 +67,29 @@ func publishCases() []Case {
 			}})
 	}
 	return append(cases,
+		Case{ID: "publish/16-MiB", Title: "a body of 16 MiB is taken under both profiles", Source: "behaviour 0.5", Class: Core, Run: func(t *T) {
+			ch := t.Channel()
+			ch.Queue(t.Q)
+			body := strings.Repeat("s", 16<<20)
+			ch.Publish("", t.Q, body)
+			if got := ch.Get(t.Q, true); got.Body != body {
+				t.Fatalf("the body came back otherwise, %d bytes", len(got.Body))
+			}
+		}},
+		Case{ID: "publish/16-MiB-and-one", Title: "a body one byte larger: taken under profile 3, refused under 4 once it is whole", Source: "behaviour 0.5", Class: Core,
+			Run: func(t *T) {
+				ch := t.Channel()
+				ch.Queue(t.Q)
+				body := strings.Repeat("s", 16<<20+1)
+				ch.Publish("", t.Q, body)
+				if t.Four() {
+					ch.WantClosing(soft(406, publish, "message size 16777217 is larger than configured max size 16777216"))
+					return
+				}
+				if got := ch.Get(t.Q, true); got.Body != body {
+					t.Fatalf("the body came back otherwise, %d bytes", len(got.Body))
+				}
+			}},
 		Case{ID: "publish/own-user-id", Title: "the login's own user-id passes and is delivered", Source: "behaviour 2.5", Class: Extension, Run: func(t *T) {
 			ch := t.Channel()
 			p := wire.Properties{UserID: &t.User}
@@ -189,13 +213,18 @@ func expirationCases() []Case {
 			soft(406, wire.BasicPublish{}, "invalid expiration '"+r.value+"': "+r.reason), closing{}})
 	}
 	cases := refusals(Extension, rows)
-	for _, value := range []string{"60000", "+60000", "0060000", "315360000000"} {
-		cases = append(cases, Case{ID: "expiration/accepted-" + value, Title: fmt.Sprintf("expiration %q is taken and delivered as it is", value),
-			Source: "behaviour 2.5, 3.1", Class: Extension, Run: func(t *T) {
+	for _, r := range []struct{ sent, four string }{
+		{"60000", "60000"}, {"315360000000", "315360000000"}, {"+60000", "60000"}, {"0060000", "60000"},
+	} {
+		cases = append(cases, Case{ID: "expiration/accepted-" + r.sent, Source: "behaviour 2.5, 3.1", Class: Extension,
+			Title: fmt.Sprintf("expiration %q is taken; delivered as it is under profile 3, as a plain number under 4", r.sent), Run: func(t *T) {
 				ch := t.Channel()
-				p := wire.Properties{Expiration: &value}
-				publishing(p)(t, ch)
-				t.Equal("message", ch.Get(t.Q, true), Got{Tag: 1, Key: t.Q, Properties: p, Body: "body"})
+				publishing(wire.Properties{Expiration: &r.sent})(t, ch)
+				want := wire.Properties{Expiration: &r.sent}
+				if t.Four() {
+					want.Expiration = &r.four
+				}
+				t.Equal("message", ch.Get(t.Q, true), Got{Tag: 1, Key: t.Q, Properties: want, Body: "body"})
 			}})
 	}
 	return cases
@@ -265,6 +294,18 @@ func carbonCopyCases() []Case {
 			ch.Queue(t.Q)
 			ch.PublishWith(wire.BasicPublish{RoutingKey: "nowhere", Mandatory: true}, headers(cc(t.Q)), "body")
 			ch.WantCount(t.Q, 1, 0)
+		}},
+		Case{ID: "cc/returned", Title: "an unroutable message comes back with CC and without BCC", Source: source, Class: Extension, Run: func(t *T) {
+			ch := t.Channel()
+			ch.PublishWith(wire.BasicPublish{RoutingKey: "nowhere", Mandatory: true}, headers(cc(t.Q), bcc(t.Q2)), "body")
+			ch.WantReturn(Returned{Code: 312, Text: "NO_ROUTE", Key: "nowhere", Properties: headers(cc(t.Q)), Body: "body"})
+		}},
+		Case{ID: "cc/empty", Title: "CC with an empty array changes nothing", Source: source, Class: Extension, Run: func(t *T) {
+			ch := t.Channel()
+			ch.Queue(t.Q)
+			p := headers(cc())
+			ch.PublishWith(wire.BasicPublish{RoutingKey: t.Q}, p, "body")
+			t.Equal("message", ch.Get(t.Q, true), Got{Tag: 1, Key: t.Q, Properties: p, Body: "body"})
 		}},
 		Case{ID: "cc/case", Title: "cc in lower case is a header like others", Source: source, Class: Extension, Run: func(t *T) {
 			ch := t.Channel()

@@ -198,8 +198,8 @@ func recoverCases() []Case {
 	return append(refusals(Core, []refusal{
 		{"recover/no-requeue", "recover without requeue", source, func(t *T, ch *Chan) { ch.Send(wire.BasicRecover{}) },
 			hard(540, wire.BasicRecover{}, "requeue=false"), closing{}},
-		{"recover/async-no-requeue", "recover-async without requeue: the ids are those of recover", source,
-			func(t *T, ch *Chan) { ch.Send(wire.BasicRecoverAsync{}) }, hard(540, wire.BasicRecover{}, "requeue=false"), closing{}},
+		{"recover/async-no-requeue", "recover-async without requeue", source,
+			func(t *T, ch *Chan) { ch.Send(wire.BasicRecoverAsync{}) }, hard(540, wire.BasicRecoverAsync{}, "requeue=false"), closing{}},
 		{"recover/old-tags", "the old tags are unknown afterwards", source, func(t *T, ch *Chan) {
 			three(t, ch)
 			ch.Call(wire.BasicRecover{Requeue: true}, wire.BasicRecoverOk{})

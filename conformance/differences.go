@@ -20,8 +20,11 @@ func Differences() []Difference {
 		{"global-qos", "under profile 4 basic.qos with global set stays one shared limit per channel",
 			"RabbitMQ 4.3 takes it for a per-consumer limit unless configured otherwise, so that a client which relies on " +
 				"the shared limit is flooded without a word. Warren keeps the meaning that 3.x documents."},
-		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, and letter L",
-			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys and turns L into l. Warren passes the " +
+		{"exclusive-gone", "under profile 4 a connection's exclusive queues are gone for everyone once it has close-ok, as under 3",
+			"RabbitMQ 4 deletes them in time too, but for a moment other connections may still see them. That is a weakness of " +
+				"how its metadata spreads, so Warren is held to the stronger rule."},
+		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, repeated keys, and letter L",
+			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys, drops repeated ones and turns L into l. Warren passes the " +
 				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},
 	}
 }

@@ -56,7 +56,7 @@ func (a *ManagementAdmin) call(method string, body any, header http.Header, path
 	}
 	req.SetBasicAuth(a.user, a.pass)
 	req.Header.Set("Content-Type", "application/json")
-	client := http.Client{Timeout: 60 * time.Second}
+	client := http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call management API: %w", err)

@@ -37,8 +37,11 @@ func Dial(addr string, limit time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial broker: %w", err)
 	}
-	return &Conn{nc: nc, br: bufio.NewReaderSize(nc, 64<<10)}, nil
+	return NewConn(nc), nil
 }
+
+// NewConn takes over a connection that is open, of either side.
+func NewConn(nc net.Conn) *Conn { return &Conn{nc: nc, br: bufio.NewReaderSize(nc, 64<<10)} }
 
 // Close drops the connection without any AMQP goodbye.
 func (c *Conn) Close() { c.nc.Close() }
