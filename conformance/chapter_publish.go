@@ -40,9 +40,9 @@ func publishCases() []Case {
 	})
 	cases = append(cases, refusals(Extension, []refusal{
 		{"publish/user-id", "a user-id that is not the login's", "behaviour 2.5", publishing(wire.Properties{UserID: new("bob")}),
-			soft(406, publish, "user_id property set to 'bob' but authenticated user was 'guest'"), closing{}},
+			soft(406, publish, "user_id property set to 'bob' but authenticated user was '{me}'"), closing{}},
 		{"publish/user-id-empty", "an empty user-id", "behaviour 2.5", publishing(wire.Properties{UserID: new("")}),
-			soft(406, publish, "user_id property set to '' but authenticated user was 'guest'"), closing{}},
+			soft(406, publish, "user_id property set to '' but authenticated user was '{me}'"), closing{}},
 		{"publish/order-immediate-first", "immediate is looked at before the exchange", "behaviour 2.5", func(t *T, ch *Chan) {
 			ch.PublishWith(wire.BasicPublish{Exchange: t.X, Immediate: true}, wire.Properties{}, "body")
 		}, hard(540, publish, "immediate=true"), closing{}},
@@ -51,7 +51,7 @@ func publishCases() []Case {
 		}, soft(404, publish, "no {x}"), closing{}},
 		{"publish/order-user-expiration", "user-id comes before expiration under profile 3, after it under 4", "behaviour 2.5",
 			publishing(wire.Properties{Expiration: new("abc"), UserID: new("bob")}),
-			soft(406, publish, "user_id property set to 'bob' but authenticated user was 'guest'"), soft(406, publish, "invalid expiration 'abc': no_integer")},
+			soft(406, publish, "user_id property set to 'bob' but authenticated user was '{me}'"), soft(406, publish, "invalid expiration 'abc': no_integer")},
 	})...)
 	for _, mode := range []uint8{0, 3, 255} {
 		cases = append(cases, Case{ID: fmt.Sprintf("publish/delivery-mode-%d", mode), Title: fmt.Sprintf("delivery-mode %d: refused under profile 3, echoed under 4", mode),

@@ -217,6 +217,36 @@ func queueArgumentCases() []Case {
 					ch.Queue(t.Q, wire.Field{Key: "x-max-priority", Value: v})
 				}
 			}},
+		Case{ID: "queue-argument/queue-mode", Title: "x-queue-mode: default and lazy; others are refused under profile 3, ignored under 4", Source: "behaviour 0.20",
+			Class: Extension, Run: func(t *T) {
+				ch := t.Channel()
+				for _, mode := range []string{"default", "lazy"} {
+					ch.Queue(t.Q, wire.Field{Key: "x-queue-mode", Value: mode})
+					ch.Call(wire.QueueDelete{Queue: t.Q}, wire.QueueDeleteOk{})
+				}
+				ch.Send(wire.QueueDeclare{Queue: t.Q, Exclusive: true, Arguments: arg("x-queue-mode", "bogus")})
+				if t.Four() {
+					ch.Want(wire.QueueDeclareOk{Queue: t.Q})
+					return
+				}
+				ch.WantClosing(soft(406, wire.QueueDeclare{}, `invalid arg 'x-queue-mode' for {q}: "unsupported queue mode 'bogus'"`))
+			}},
+		Case{ID: "queue-argument/queue-version", Title: "x-queue-version: 2 always, 1 under profile 3 only", Source: "behaviour 0.21", Class: Extension,
+			Run: func(t *T) {
+				ch := t.Channel()
+				ch.Queue(t.Q, wire.Field{Key: "x-queue-version", Value: int32(2)})
+				refused := func(version int32) {
+					ch.Send(wire.QueueDeclare{Queue: t.Q2, Exclusive: true, Arguments: arg("x-queue-version", version)})
+					ch.WantClosing(soft(406, wire.QueueDeclare{},
+						fmt.Sprintf(`invalid arg 'x-queue-version' for {q2}: "unsupported queue version '%d'"`, version)))
+				}
+				refused(3)
+				if t.Four() {
+					refused(1)
+					return
+				}
+				ch.Queue(t.Q2, wire.Field{Key: "x-queue-version", Value: int32(1)})
+			}},
 		Case{ID: "queue-argument/type-classic", Title: "x-queue-type classic is the same as none", Source: "behaviour 2.3", Class: Extension, Run: func(t *T) {
 			ch := t.Channel()
 			ch.Queue(t.Q)

@@ -103,6 +103,16 @@ func contentCases() []Case {
 				then(header(60, 0, 512<<20+1))(t, ch)
 				ch.WantClosing(hard(501, publish, "content body size 536870913 exceeds maximum allowed size 536870912"))
 			}},
+		Case{ID: "content/large-announcement", Title: "a header that announces a large body draws no answer before the body is there", Source: "behaviour 1.8", Class: Core,
+			Run: func(t *T) {
+				ch := t.Channel()
+				size := uint64(600 << 20)
+				if t.Four() {
+					size = 500 << 20
+				}
+				then(header(60, 0, size), wire.BodyFrame(1, []byte("beginning")))(t, ch)
+				ch.Conn.Chan(2).Quiet()
+			}},
 		Case{ID: "content/body-too-long", Title: "more body than announced: refused under profile 4", Source: "behaviour 0.17", Class: Core,
 			Profiles: []int{Profile4}, Run: func(t *T) {
 				ch := t.Channel()

@@ -13,6 +13,8 @@
 // few rules that are about time are of class [Timing]. After a case has passed, its connections must have no
 // unread frame and must still answer.
 //
+// Chapters are functions that return lists of cases; such a function is as long as its list.
+//
 // Ownership: a Target is immutable and shared by all cases. A T, its Conns and their Chans belong to the goroutine
 // of the one case they were made for.
 package conformance

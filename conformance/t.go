@@ -22,7 +22,7 @@ type T struct {
 	Q, Q2 string // queue names of this case
 	X, X2 string // exchange names of this case
 	Key   string // a routing key of this case
-	Login string // a user name of this case; the user exists after Restricted or admin calls only
+	Login string // a user name of this case; the user exists once the case has created it
 
 	// Owned by the case's goroutine.
 	failures []string
@@ -147,14 +147,15 @@ func (t *T) Differs() bool {
 func (t *T) Four() bool { return t.Profile == Profile4 }
 
 // Text fills in the names of the case, in the way the broker prints them: {q} and {q2} are "queue 'NAME' in vhost
-// 'VHOST'", {x} and {x2} the same of exchanges; {Q}, {Q2}, {X}, {X2}, {K}, {V}, {U} are bare names.
+// 'VHOST'", {x} and {x2} the same of exchanges; {Q}, {Q2}, {X}, {X2}, {K}, {V}, {U} are bare names, {me} is
+// the target's user.
 func (t *T) Text(s string) string {
 	return strings.NewReplacer(
 		"{q}", fmt.Sprintf("queue '%s' in vhost '%s'", t.Q, t.VHost),
 		"{q2}", fmt.Sprintf("queue '%s' in vhost '%s'", t.Q2, t.VHost),
 		"{x}", fmt.Sprintf("exchange '%s' in vhost '%s'", t.X, t.VHost),
 		"{x2}", fmt.Sprintf("exchange '%s' in vhost '%s'", t.X2, t.VHost),
-		"{Q}", t.Q, "{Q2}", t.Q2, "{X}", t.X, "{X2}", t.X2, "{K}", t.Key, "{V}", t.VHost, "{U}", t.Login,
+		"{Q}", t.Q, "{Q2}", t.Q2, "{X}", t.X, "{X2}", t.X2, "{K}", t.Key, "{V}", t.VHost, "{U}", t.Login, "{me}", t.User,
 	).Replace(s)
 }
 

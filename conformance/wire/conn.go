@@ -46,9 +46,6 @@ func NewConn(nc net.Conn) *Conn { return &Conn{nc: nc, br: bufio.NewReaderSize(n
 // Close drops the connection without any AMQP goodbye.
 func (c *Conn) Close() { c.nc.Close() }
 
-// LocalAddr returns the client's end.
-func (c *Conn) LocalAddr() string { return c.nc.LocalAddr().String() }
-
 // Write sends bytes as they are, within the limit.
 func (c *Conn) Write(b []byte, limit time.Duration) error {
 	c.nc.SetWriteDeadline(time.Now().Add(limit))
