@@ -2,6 +2,7 @@ package amqptest_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -78,5 +79,40 @@ func TestRestart(t *testing.T) {
 func TestUnknownProfile(t *testing.T) {
 	if _, err := amqptest.Run(amqptest.Compat(5)); err == nil {
 		t.Error("no error for profile 5")
+	}
+}
+
+// TestDirectReply: a request over amq.rabbitmq.reply-to is answered.
+func TestDirectReply(t *testing.T) {
+	b := amqptest.Start(t)
+	conn, err := amqp091.Dial(b.URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := ch.Consume("amq.rabbitmq.reply-to", "", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, err := ch.QueueDeclare("", false, true, true, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Publish("", requests.Name, true, false, amqp091.Publishing{ReplyTo: "amq.rabbitmq.reply-to", CorrelationId: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	request, ok, err := ch.Get(requests.Name, true)
+	if err != nil || !ok || !strings.HasPrefix(request.ReplyTo, "amq.rabbitmq.reply-to.") || request.CorrelationId != "1" {
+		t.Fatalf("request %+v, %v, %v", request, ok, err)
+	}
+	if err := ch.Publish("", request.ReplyTo, true, false, amqp091.Publishing{Body: []byte("answer")}); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answers; string(a.Body) != "answer" || a.RoutingKey != request.ReplyTo {
+		t.Errorf("answer %+v", a)
 	}
 }

@@ -240,6 +240,9 @@ func (v *VHost) readQueue(c *Client, name string) (*Queue, error) {
 // CheckConsume validates the arguments of a basic.consume on q and gives the
 // consumer's priority.
 func (v *VHost) CheckConsume(q *Queue, args frames.Table) (priority int, err error) {
+	if q.Type == volatileType {
+		return 0, nil // RabbitMQ does not look at them
+	}
 	priority, fe := checkConsumeArguments(v.broker.Profile, v.Name, q.Name, q.Type, args)
 	return priority, orNil(fe)
 }

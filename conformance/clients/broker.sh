@@ -27,7 +27,7 @@ broker_loop() {
   while :; do
     rm -f "$folder/again"
     code=0
-    "$WARREN_BIN" serve --data-dir "$folder/data" --listen "127.0.0.1:$port" --management off --prometheus off \
+    "$WARREN_BIN" serve --data-dir "$folder/data" --listen "127.0.0.1:$port" \
       --compat "$compat" --ready-file "$folder/ready" >>"$folder/log" 2>&1 || code=$?
     echo "$code" >>"$folder/exits"
     [ -e "$folder/again" ] || return 0
