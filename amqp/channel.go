@@ -32,8 +32,8 @@ type channel struct {
 	expecting  expectation
 	content    *content // nil until the first publish
 	replyName  string   // of this channel's direct replies; "" when it consumes none
-	lastQueue  string // last declared here: what an empty queue name means
-	prefetch   int    // of consumers to come; 0 is no limit
+	lastQueue  string   // last declared here: what an empty queue name means
+	prefetch   int      // of consumers to come; 0 is no limit
 	confirming bool
 	tx         *transaction // nil: not transactional
 	parked     *parking     // waits for the store or a delay

@@ -7,22 +7,23 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// qos does basic.qos. Not global: the limit of each consumer to come. Global:
-// one limit for all consumers of the channel, at once. Where both are set,
-// both must allow a delivery.
+// qos does basic.qos. Not global: the limit of each consumer to come, and the
+// end of a channel-wide limit. Global: one limit for all consumers of the
+// channel, at once; those with a limit of their own must have room in both.
 func (ch *channel) qos(m *frames.BasicQos) error {
 	if m.PrefetchSize != 0 {
 		return frames.Errorf(frames.NotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
 	}
+	ch.mu.Lock()
 	if m.Global {
-		ch.mu.Lock()
 		ch.globalPrefetch = int(m.PrefetchCount)
-		ch.collectStarved()
-		ch.mu.Unlock()
-		ch.resumeAll()
 	} else {
+		ch.globalPrefetch = 0
 		ch.prefetch = int(m.PrefetchCount)
 	}
+	ch.collectStarved()
+	ch.mu.Unlock()
+	ch.resumeAll()
 	return ch.reply(&frames.BasicQosOk{})
 }
 
@@ -287,7 +288,7 @@ func (ch *channel) recover(m *frames.BasicRecover) error {
 // recoverAsync does basic.recover-async, which has no answer.
 func (ch *channel) recoverAsync(m *frames.BasicRecoverAsync) error {
 	if !m.Requeue {
-		return frames.Errorf(frames.NotImplemented, "requeue=false").At(frames.BasicRecoverID)
+		return frames.Errorf(frames.NotImplemented, "requeue=false")
 	}
 	ch.mu.Lock()
 	items := ch.unacked.takeAll(nil)

@@ -256,7 +256,7 @@ func (c *conn) dispatch(f frames.Frame) error {
 		return c.connectionFrame(f)
 	}
 	if c.state != running {
-		return frames.Errorf(frames.ChannelError, "frame on channel %d during the handshake", f.Channel)
+		return frames.Errorf(frames.UnexpectedFrame, "%s", frames.FrameErrorText(f, ""))
 	}
 	if ch := c.last; ch != nil && ch.id == f.Channel {
 		return ch.frame(f)
@@ -339,9 +339,9 @@ func (c *conn) fail(id uint16, err error) {
 		c.log.Warn("connection reset", "reason", fe.Text)
 		c.end()
 		resetSocket(c.socket)
-	case c.state != running:
-		// A client that fails the handshake is kept waiting and told nothing,
-		// as RabbitMQ does.
+	case c.state < opening:
+		// A client that fails the login is kept waiting and told nothing, as
+		// RabbitMQ does.
 		c.log.Warn("handshake failed", "error", fe)
 		c.state = silent
 		c.after(silentCloseDelay, c.reset)

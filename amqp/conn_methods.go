@@ -87,10 +87,6 @@ func (c *conn) connectionMethod(m frames.Method) error {
 			c.closedByClient()
 			return nil
 		}
-		if c.state == opening {
-			c.closedByClient()
-			return nil
-		}
 	case *frames.ConnectionUpdateSecret:
 		if c.state == running {
 			// The internal users' directory has nothing to check it against,

@@ -10,15 +10,34 @@ import (
 var (
 	uriFlag        = flag.String("uri", "", "broker to judge, amqp://user:password@host:port/vhost; empty: Warren, started in this process")
 	managementFlag = flag.String("management", "", "its management API, http://user:password@host:port; needed for users, permissions and virtual hosts")
-	profileFlag    = flag.Int("profile", Profile3, "3 or 4: which RabbitMQ the broker should behave as")
+	profileFlag    = flag.Int("profile", 0, "3 or 4: which RabbitMQ the broker should behave as; Warren in this process is judged by both when it is not given")
 	warrenFlag     = flag.Bool("warren", false, "the broker at -uri is Warren: judge by its intended differences")
 	classFlag      = flag.String("class", "", "comma-separated classes to run; empty: all")
 )
 
-// TestConformance runs every case of the profile, each as a parallel subtest of its own: -run picks cases and
+// TestConformance runs every case of a profile, each as a parallel subtest of its own: -run picks cases and
 // -parallel bounds how many run at once.
 func TestConformance(t *testing.T) {
-	target := givenTarget(t)
+	switch *profileFlag {
+	case Profile3, Profile4:
+		judge(t, *profileFlag)
+	case 0:
+		if *uriFlag != "" {
+			t.Fatal("give -profile 3 or -profile 4 with -uri")
+		}
+		for _, profile := range []int{Profile3, Profile4} {
+			t.Run(fmt.Sprintf("profile%d", profile), func(t *testing.T) {
+				t.Parallel()
+				judge(t, profile)
+			})
+		}
+	default:
+		t.Fatalf("-profile %d is neither 3 nor 4", *profileFlag)
+	}
+}
+
+func judge(t *testing.T, profile int) {
+	target := givenTarget(t, profile)
 	var classes []Class
 	for c := range strings.SplitSeq(*classFlag, ",") {
 		if c != "" {
@@ -41,12 +60,12 @@ func TestConformance(t *testing.T) {
 
 // givenTarget is the broker of the flags, or Warren. With an administrator the run gets a virtual host of its own,
 // so that nothing stays behind.
-func givenTarget(t *testing.T) Target {
+func givenTarget(t *testing.T, profile int) Target {
 	uri, warren := *uriFlag, *warrenFlag
 	var admin Admin
 	if uri == "" {
 		var stop func()
-		uri, admin, stop = startWarren(t, *profileFlag)
+		uri, admin, stop = startWarren(t, profile)
 		t.Cleanup(stop)
 		warren = true
 	}
@@ -59,7 +78,7 @@ func givenTarget(t *testing.T) Target {
 			t.Fatal(err)
 		}
 	}
-	target.Profile, target.Warren, target.Admin = *profileFlag, warren, admin
+	target.Profile, target.Warren, target.Admin = profile, warren, admin
 	if admin == nil {
 		return target
 	}

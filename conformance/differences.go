@@ -20,6 +20,9 @@ func Differences() []Difference {
 		{"global-qos", "under profile 4 basic.qos with global set stays one shared limit per channel",
 			"RabbitMQ 4.3 takes it for a per-consumer limit unless configured otherwise, so that a client which relies on " +
 				"the shared limit is flooded without a word. Warren keeps the meaning that 3.x documents."},
+		{"own-properties", "server-properties have two more keys, warren and warren_version",
+			"product and version are RabbitMQ's, since client libraries branch on them; whoever wants to know what really answers " +
+				"finds it in keys that no library looks at."},
 		{"exclusive-gone", "under profile 4 a connection's exclusive queues are gone for everyone once it has close-ok, as under 3",
 			"RabbitMQ 4 deletes them in time too, but for a moment other connections may still see them. That is a weakness of " +
 				"how its metadata spreads, so Warren is held to the stronger rule."},

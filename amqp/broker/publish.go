@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/exchange"
@@ -37,6 +38,9 @@ type Publication struct {
 	exchange    *Exchange
 	hasBCC      bool
 	directReply bool
+	// plainExpiration: the expiration is delivered as a plain number, not as it
+	// was written.
+	plainExpiration bool
 }
 
 // Router routes for one channel: scratch memory, and the last route, which
@@ -157,7 +161,7 @@ func (v *VHost) checkUserID(c *Client, p *Publication) error {
 // checkContent reads the properties that routing and queues need.
 func (v *VHost) checkContent(r *Router, p *Publication) error {
 	r.keys = r.keys[:0]
-	p.Expiration, p.hasBCC = -1, false
+	p.Expiration, p.hasBCC, p.plainExpiration = -1, false, false
 	mode, ok := p.Properties.DeliveryMode()
 	p.Persistent = mode == 2
 	if ok && mode != 1 && mode != 2 && compat.CheckDeliveryMode.In(v.broker.Profile) {
@@ -170,6 +174,7 @@ func (v *VHost) checkContent(r *Router, p *Publication) error {
 			return err
 		}
 		p.Expiration = ms
+		p.plainExpiration = compat.ExpirationNormalised.In(v.broker.Profile) && !isPlainNumber(text)
 	}
 	if headers, ok := p.Properties.Headers(); ok && len(headers) > 0 {
 		return r.senderSelected(p, headers)
@@ -288,7 +293,7 @@ func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
 	m := a.NewMessage(len(body) + len(p.Properties.Raw()))
 	m.Exchange = p.exchange.Name
 	m.RoutingKey = a.String(p.RoutingKey)
-	if p.hasBCC || p.directReply {
+	if p.hasBCC || p.directReply || p.plainExpiration {
 		m.Properties = p.edited()
 	} else {
 		m.Properties = a.Copy(p.Properties.Raw())
@@ -308,7 +313,15 @@ func (p *Publication) edited() []byte {
 	if p.directReply {
 		values.ReplyTo = p.ReplyName
 	}
+	if p.plainExpiration {
+		values.Expiration = strconv.FormatInt(p.Expiration, 10)
+	}
 	return values.Append(nil)
+}
+
+// isPlainNumber: digits without a sign or leading zeros.
+func isPlainNumber(text []byte) bool {
+	return text[0] >= '1' && text[0] <= '9' || len(text) == 1 && text[0] == '0'
 }
 
 // maxExpiration is RabbitMQ's bound on times in milliseconds: ten years.
