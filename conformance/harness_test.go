@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"flag"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,19 @@ import (
 	"github.com/warrenmq/warren/conformance/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs many cases at once, since they mostly wait; -parallel still wins when it asks for more.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if n, err := strconv.Atoi(parallel.Value.String()); err != nil || n < casesAtOnce {
+		if err := parallel.Value.Set(strconv.Itoa(casesAtOnce)); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const casesAtOnce = 24
 
 // scripted is a broker that shakes hands, opens channels and answers channel.flow; the script answers the rest.
 type scripted func(channel uint16, m wire.Method) []wire.Frame
