@@ -365,6 +365,13 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	return count, nil
 }
 
+// Deleted says whether the queue has gone. It never comes back.
+func (q *Queue) Deleted() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.deleted
+}
+
 // DeleteIfAbandoned deletes an auto-delete queue that has no consumers; false
 // when it got one meanwhile or has gone.
 func (q *Queue) DeleteIfAbandoned() bool {

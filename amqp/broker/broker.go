@@ -74,8 +74,9 @@ type Broker struct {
 	sessions  map[Session]struct{}
 }
 
-// Open makes a broker and recovers what the store holds. On an empty store it
-// makes the default user and virtual host.
+// Open makes a broker and recovers what the store holds. On a store that was
+// never set up to the end it makes the default user and virtual host. After an
+// error the store is still the caller's.
 func Open(o Options) (*Broker, error) {
 	o.fill()
 	b := &Broker{
@@ -86,14 +87,14 @@ func Open(o Options) (*Broker, error) {
 	b.nextID.Store(1 << 63) // above every id of the store
 	b.Users = auth.NewDirectory(b.userStore())
 	b.Auth = b.Users
-	fresh := true
+	setUp := false
 	if b.store != nil {
 		var err error
-		if fresh, err = b.recover(); err != nil {
+		if setUp, err = b.recover(); err != nil {
 			return nil, err
 		}
 	}
-	if fresh {
+	if !setUp {
 		if err := b.firstStart(); err != nil {
 			return nil, err
 		}
@@ -101,8 +102,10 @@ func Open(o Options) (*Broker, error) {
 	return b, nil
 }
 
-// firstStart makes the default virtual host and user, and waits until they
-// are durable.
+// firstStart makes the default virtual host and user, waits until they are
+// durable, and then notes that they were made: a process killed between the
+// steps does all of them again, and what an operator deletes later stays
+// deleted.
 func (b *Broker) firstStart() error {
 	vhost, user := b.options.DefaultVHost, b.options.DefaultUser
 	return errors.Join(
@@ -113,6 +116,13 @@ func (b *Broker) firstStart() error {
 		}),
 		b.await(func(done func(error)) (bool, error) {
 			return b.store != nil, b.Users.PutPermission(auth.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}, done)
+		}),
+		b.await(func(done func(error)) (bool, error) {
+			if b.store == nil {
+				return false, nil
+			}
+			b.store.Update([]persist.Definition{{Key: persist.Key{Kind: kindSetUp}}}, nil, nil, done)
+			return true, nil
 		}),
 	)
 }
@@ -208,9 +218,12 @@ func (b *Broker) takeVHost(name string) *VHost {
 }
 
 func (v *VHost) removeAll(done func(error)) (wait bool) {
+	v.mu.Lock()
+	v.deleted = true
 	queues := v.Queues()
+	v.mu.Unlock()
 	for _, q := range queues {
-		q.Delete(false, false) // gone already is as good
+		_, _ = q.Delete(false, false) // ErrDeleted: gone already is as good
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

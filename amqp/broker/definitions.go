@@ -17,6 +17,7 @@ const (
 	kindExchange = 'X'
 	kindQueue    = 'Q'
 	kindBinding  = 'B'
+	kindSetUp    = 'S' // no name: the defaults were made
 )
 
 // The stored forms. Names are bytes, not text, since AMQP names may hold
@@ -77,17 +78,15 @@ type recovery struct {
 	bindings []persist.Definition // last, when both ends are there
 	queues   []*Queue
 	vhosts   map[string]*VHost
-	found    bool
+	stale    []persist.Key // definitions that this profile does not keep
+	setUp    bool
 }
 
-// recover loads definitions and messages. fresh: the store had none.
-func (b *Broker) recover() (fresh bool, err error) {
+// recover loads definitions and messages. setUp: the defaults were made.
+func (b *Broker) recover() (setUp bool, err error) {
 	r := &recovery{b: b, vhosts: map[string]*VHost{}}
 	if err := b.store.Definitions(r.definition); err != nil {
 		return false, fmt.Errorf("recover definitions: %w", err)
-	}
-	if !r.found {
-		return true, nil
 	}
 	for _, d := range r.bindings {
 		if err := r.binding(d); err != nil {
@@ -101,13 +100,15 @@ func (b *Broker) recover() (fresh bool, err error) {
 		}
 	}
 	r.dropOrphans()
-	return false, r.complete()
+	r.complete()
+	return r.setUp, nil
 }
 
 func (r *recovery) definition(d persist.Definition) error {
-	r.found = true
 	var err error
 	switch d.Kind {
+	case kindSetUp:
+		r.setUp = true
 	case kindVHost:
 		r.vhost(d.VHost)
 	case kindExchange:
@@ -163,6 +164,10 @@ func (r *recovery) exchange(d persist.Definition) error {
 	if _, ok := exchange.New[*destination](s.Type, exchange.Options{}); !ok {
 		return fmt.Errorf("exchange type %q is not known to this version", s.Type)
 	}
+	if !s.Durable && !transientExchangesSurvive.In(r.b.Profile) {
+		r.stale = append(r.stale, d.Key)
+		return nil
+	}
 	return r.change(d.VHost, func(v *VHost, e *edit) error {
 		x := &Exchange{Name: string(s.Name), Type: s.Type, Durable: s.Durable, AutoDelete: s.AutoDelete, Internal: s.Internal, Arguments: args}
 		if ae, has, err := alternateExchange(v.Name, x.Name, args); err == nil && has {
@@ -198,19 +203,20 @@ func (r *recovery) binding(d persist.Definition) error {
 	return r.change(d.VHost, func(v *VHost, e *edit) error {
 		to := BindRequest{Destination: string(s.Destination), ToQueue: s.ToQueue}
 		dest, err := e.destination(&to)
-		if err != nil {
-			return err
-		}
-		if _, ok := e.next.exchanges.Get(string(s.Source)); !ok {
-			return noExchange(v.Name, string(s.Source))
+		if _, ok := e.next.exchanges.Get(string(s.Source)); !ok || err != nil {
+			if len(r.stale) == 0 {
+				return fmt.Errorf("an end of the binding from %q to %q is missing", s.Source, s.Destination)
+			}
+			r.stale = append(r.stale, d.Key) // of an exchange that is stale
+			return nil
 		}
 		e.addBinding(&Binding{Source: string(s.Source), Key: string(s.Key), Arguments: args, destination: dest})
 		return nil
 	})
 }
 
-// dropOrphans clears logs whose queue has no definition: a crash came between
-// the declare's commit and nothing, or an older version left them.
+// dropOrphans clears logs whose queue has no definition, which nothing here
+// leaves behind, and definitions that are stale.
 func (r *recovery) dropOrphans() {
 	known := map[uint64]bool{}
 	for _, q := range r.queues {
@@ -224,13 +230,15 @@ func (r *recovery) dropOrphans() {
 	}
 	if len(orphans) > 0 {
 		r.b.log.Warn("dropping messages of queues that have no definition", "queues", len(orphans))
-		r.b.store.Update(nil, nil, orphans, nil)
+	}
+	if len(orphans)+len(r.stale) > 0 {
+		r.b.store.Update(nil, r.stale, orphans, nil)
 	}
 }
 
 // complete adds predeclared exchanges that a newer version has and makes the
 // virtual hosts visible.
-func (r *recovery) complete() error {
+func (r *recovery) complete() {
 	next := *r.b.vhosts.Load()
 	for name, v := range r.vhosts {
 		v.mu.Lock()
@@ -241,7 +249,6 @@ func (r *recovery) complete() error {
 		next = next.Set(name, v)
 	}
 	r.b.vhosts.Store(&next)
-	return nil
 }
 
 func decodeDefinition(value []byte, into any, arguments *[]byte) (frames.Table, error) {

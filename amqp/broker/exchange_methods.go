@@ -28,9 +28,15 @@ func (v *VHost) DeclareExchange(c *Client, m *frames.ExchangeDeclare, done func(
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if err := v.refuseDeleted(); err != nil {
+		return false, err
+	}
 	e := v.begin()
 	if cur, ok := e.next.exchanges.Get(name); ok {
-		return false, v.equivalentExchange(cur.Exchange, m)
+		if err := v.equivalentExchange(cur.Exchange, m); err != nil {
+			return false, err
+		}
+		return v.asBefore(done), nil
 	}
 	x, err := v.newExchange(c, name, m)
 	if err != nil {
@@ -110,7 +116,7 @@ func (v *VHost) DeleteExchange(c *Client, m *frames.ExchangeDelete, done func(er
 	e := v.begin()
 	x, ok := e.next.exchanges.Get(name)
 	if !ok {
-		return false, nil
+		return v.asBefore(done), nil
 	}
 	if m.IfUnused && len(v.bindings.bySource[name]) > 0 {
 		return false, frames.Errorf(frames.PreconditionFailed, "%s in use", exchangeText(v.Name, name))
@@ -129,49 +135,48 @@ type BindRequest struct {
 // Bind does queue.bind and exchange.bind; a binding that is there stays as it
 // is.
 func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
-	return v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
+	return v.changeBinding(c, r, done, func(e *edit, b *Binding) (changed bool, err error) {
 		if q := b.destination.queue; q != nil {
 			if err := q.exclusiveTo(c); err != nil {
-				return err
+				return false, err
 			}
 		}
 		source, _ := e.next.exchanges.Get(b.Source)
 		if err := exchange.ValidateBinding(source.Type, b.Arguments); err != nil {
-			return err
+			return false, err
 		}
 		if err := v.checkTopicWildcards(source.Type, b.Key); err != nil {
-			return err
+			return false, err
 		}
-		e.addBinding(b)
-		return nil
+		return e.addBinding(b), nil
 	})
 }
 
 // Unbind does queue.unbind and exchange.unbind; a binding, exchange or queue
 // that is missing counts as unbound.
 func (v *VHost) Unbind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
-	wait, err = v.changeBinding(c, r, done, func(e *edit, b *Binding) error {
+	wait, err = v.changeBinding(c, r, done, func(e *edit, b *Binding) (changed bool, err error) {
 		cur := v.bindings.get(b)
 		if cur == nil {
-			return nil
+			return false, nil
 		}
 		if q := cur.destination.queue; q != nil {
 			if err := q.exclusiveTo(c); err != nil {
-				return err
+				return false, err
 			}
 		}
 		e.removeBinding(cur)
-		return nil
+		return true, nil
 	})
 	if fe, ok := err.(*frames.Error); ok && fe.Code == frames.NotFound {
-		return false, nil
+		return v.asBefore(done), nil
 	}
 	return wait, err
 }
 
 // changeBinding does the checks that bind and unbind share, in RabbitMQ's
 // order, and then the change.
-func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change func(*edit, *Binding) error) (bool, error) {
+func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change func(*edit, *Binding) (bool, error)) (wait bool, err error) {
 	r.Source, r.Destination = stripCRLF(r.Source), stripCRLF(r.Destination)
 	if r.ToQueue {
 		if err := v.refuseReplyName(r.Destination, frames.AccessRefused, "cannot bind or unbind to a volatile (direct reply-to) queue"); err != nil {
@@ -191,8 +196,12 @@ func (v *VHost) changeBinding(c *Client, r BindRequest, done func(error), change
 	if err != nil {
 		return false, err
 	}
-	if err := change(e, &Binding{Source: r.Source, Key: r.Key, Arguments: r.Arguments, destination: d}); err != nil {
+	changed, err := change(e, &Binding{Source: r.Source, Key: r.Key, Arguments: r.Arguments, destination: d})
+	switch {
+	case err != nil:
 		return false, err
+	case !changed:
+		return v.asBefore(done), nil
 	}
 	return e.finish(done), nil
 }

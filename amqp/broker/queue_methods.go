@@ -42,18 +42,25 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e := v.begin()
-	q, ok := e.next.queues.Get(name)
+	if err := v.refuseDeleted(); err != nil {
+		return r, false, err
+	}
+	q, ok := v.Queue(name)
+	if ok && q.Deleted() {
+		v.drop(q, nil) // whoever deletes it has not come so far yet
+		ok = false
+	}
 	if ok {
 		if err := v.equivalentQueue(c, q, m); err != nil {
 			return r, false, err
 		}
-		return declared(q), false, nil
+		return declared(q), q.stored && v.asBefore(done), nil
 	}
 	q, err = v.newQueue(c, name, m)
 	if err != nil {
 		return r, false, err
 	}
+	e := v.begin()
 	e.addQueue(q)
 	return declared(q), e.finish(done), nil
 }
@@ -178,7 +185,7 @@ func (v *VHost) DeleteQueue(c *Client, m *frames.QueueDelete, done func(error)) 
 	}
 	q, err := v.accessQueue(c, name)
 	if fe, ok := err.(*frames.Error); ok && fe.Code == frames.NotFound {
-		return 0, false, nil
+		return 0, v.asBefore(done), nil
 	}
 	if err != nil {
 		return 0, false, err
@@ -190,7 +197,7 @@ func (v *VHost) DeleteQueue(c *Client, m *frames.QueueDelete, done func(error)) 
 	case errors.Is(err, queue.ErrNotEmpty):
 		return 0, false, frames.Errorf(frames.PreconditionFailed, "%s not empty", queueText(v.Name, name))
 	case err != nil:
-		return 0, false, nil // gone meanwhile
+		return 0, v.dropQueue(q, done), nil // by somebody else meanwhile, perhaps not yet altogether
 	}
 	return uint32(n), v.dropQueue(q, done), nil
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -120,8 +121,7 @@ func (s *bindingSet) remove(b *Binding) {
 }
 
 // identity is unique among the bindings of a virtual host: source, kind and
-// name of the destination, key and arguments. Also the name of the binding's
-// definition in the store.
+// name of the destination, key and arguments.
 func (b *Binding) identity() string {
 	kind := "e"
 	if b.ToQueue() {
@@ -133,6 +133,22 @@ func (b *Binding) identity() string {
 		id = append(id, part...)
 	}
 	return string(sortedArguments(b.Arguments).Append(id))
+}
+
+// longestStoredName is the longest identity that is a key in the store as it
+// is. The store bounds its keys; clients may send arguments of any size.
+const longestStoredName = 1 << 10
+
+// storedName is the name of the binding's definition in the store: its
+// identity, or what stands for a long one. No identity begins with two octets
+// 255, since no name is that long.
+func (b *Binding) storedName() string {
+	id := b.identity()
+	if len(id) <= longestStoredName {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "\xff\xff" + string(sum[:])
 }
 
 // sortedArguments orders a table by key, as RabbitMQ does before it compares

@@ -2,11 +2,13 @@ package broker
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/exchange/immutable"
+	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/persist"
 )
 
@@ -21,10 +23,15 @@ type VHost struct {
 	topology atomic.Pointer[topology]
 	replies  atomic.Pointer[immutable.Map[*Queue]] // reply queues by name
 
-	mu       sync.Mutex // one change of the topology at a time
+	// unstored counts the durable changes that are on their way to the disk.
+	unstored atomic.Int64
+
+	mu sync.Mutex // one change of the topology at a time
+
+	// Guarded by mu.
 	bindings bindingSet
 	owned    map[any][]*Queue // exclusive queues by the connection that owns them
-	deleted  bool
+	deleted  bool             // nothing may be declared any more
 }
 
 func newVHost(b *Broker, name string) *VHost {
@@ -53,7 +60,6 @@ type edit struct {
 	deletes []persist.Key
 	logs    []*persist.Log
 	events  []Event
-	err     error
 }
 
 func (v *VHost) begin() *edit {
@@ -71,8 +77,45 @@ func (e *edit) finish(done func(error)) (wait bool) {
 	if e.v.broker.store == nil || len(e.puts)+len(e.deletes)+len(e.logs) == 0 {
 		return false
 	}
-	e.v.broker.store.Update(e.puts, e.deletes, e.logs, done)
+	e.v.unstored.Add(1)
+	e.v.broker.store.Update(e.puts, e.deletes, e.logs, func(err error) {
+		e.v.unstored.Add(-1)
+		if done != nil {
+			done(err)
+		}
+	})
 	return true
+}
+
+// asBefore is the end of a method that found everything as it should be. The
+// change that made it so may still be on its way to the disk, and the -ok of
+// this method promises no less than the one of that: wait says that done will
+// be called when it has arrived.
+func (v *VHost) asBefore(done func(error)) (wait bool) {
+	if v.unstored.Load() == 0 || done == nil {
+		return false
+	}
+	v.broker.store.Barrier(afterBarrier(done), 0)
+	return true
+}
+
+// afterBarrier is a persist.Waiter of one call.
+type afterBarrier func(error)
+
+// Stored implements persist.Waiter.
+func (f afterBarrier) Stored(_ uint64, err error) { f(err) }
+
+// Flush implements persist.Waiter.
+func (f afterBarrier) Flush() {}
+
+// refuseDeleted keeps a connection that has not been closed yet from making
+// things in a virtual host that has gone: they would be back with it after a
+// restart. mu is held.
+func (v *VHost) refuseDeleted() error {
+	if v.deleted {
+		return frames.Errorf(frames.ConnectionForced, "vhost '%s' is deleted", v.Name)
+	}
+	return nil
 }
 
 // put and remove keep or forget a definition, when there is a store.
@@ -127,7 +170,7 @@ func (e *edit) addBinding(b *Binding) bool {
 	e.v.bindings.add(b)
 	e.rematch(source, source.matcher.Bind(b.matched()))
 	if b.stored {
-		e.put(kindBinding, b.identity(), bindingDefinition(b))
+		e.put(kindBinding, b.storedName(), bindingDefinition(b))
 	}
 	e.event(b.event(BindingAdded))
 	return true
@@ -163,7 +206,7 @@ func (e *edit) rematch(x *exchangeNode, m exchange.Matcher[*destination]) {
 func (e *edit) removeBinding(b *Binding) {
 	e.v.bindings.remove(b)
 	if b.stored {
-		e.remove(kindBinding, b.identity())
+		e.remove(kindBinding, b.storedName())
 	}
 	e.event(b.event(BindingRemoved))
 	source, ok := e.next.exchanges.Get(b.Source)
@@ -200,10 +243,10 @@ func (e *edit) removeBindings(set map[string]*Binding) {
 }
 
 // removeQueue takes a queue, which has been deleted itself, and all its
-// bindings out.
-func (e *edit) removeQueue(q *Queue) {
+// bindings out; false when somebody did before.
+func (e *edit) removeQueue(q *Queue) bool {
 	if cur, ok := e.next.queues.Get(q.Name); !ok || cur != q {
-		return
+		return false
 	}
 	e.next.queues = e.next.queues.Delete(q.Name)
 	e.removeBindings(e.v.bindings.byDestination[q.destination])
@@ -217,15 +260,11 @@ func (e *edit) removeQueue(q *Queue) {
 		e.logs = append(e.logs, e.v.broker.store.Log(q.ID))
 	}
 	e.event(Event{Step: QueueDeleted, Queue: q.Name})
+	return true
 }
 
 func (v *VHost) disown(q *Queue) {
-	left := v.owned[q.Owner][:0]
-	for _, o := range v.owned[q.Owner] {
-		if o != q {
-			left = append(left, o)
-		}
-	}
+	left := slices.DeleteFunc(v.owned[q.Owner], func(o *Queue) bool { return o == q })
 	if len(left) == 0 {
 		delete(v.owned, q.Owner)
 		return
@@ -237,21 +276,37 @@ func (v *VHost) disown(q *Queue) {
 // returns when nobody can see them any more.
 func (v *VHost) OwnerGone(owner any) {
 	v.mu.Lock()
-	mine := append([]*Queue(nil), v.owned[owner]...)
+	mine := v.owned[owner]
+	delete(v.owned, owner)
 	v.mu.Unlock()
-	for _, q := range mine {
-		if _, err := q.Delete(false, false); err == nil {
-			v.dropQueue(q, nil)
-		}
+	if len(mine) == 0 {
+		return
 	}
+	for _, q := range mine {
+		_, _ = q.Delete(false, false) // ErrDeleted: gone already is as good
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.begin()
+	for _, q := range mine {
+		e.removeQueue(q)
+	}
+	e.finish(nil)
 }
 
 // dropQueue takes a queue that has been deleted out of the topology.
 func (v *VHost) dropQueue(q *Queue, done func(error)) (wait bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.drop(q, done)
+}
+
+// drop is dropQueue with mu held.
+func (v *VHost) drop(q *Queue, done func(error)) (wait bool) {
 	e := v.begin()
-	e.removeQueue(q)
+	if !e.removeQueue(q) {
+		return v.asBefore(done)
+	}
 	return e.finish(done)
 }
 
