@@ -368,7 +368,7 @@ func (c *conn) closeWait() time.Duration {
 func (c *conn) closeWith(fe *frames.Error, wait time.Duration) {
 	c.endChannels()
 	c.state = closing
-	c.out.send(nil, 0, &frames.ConnectionClose{
+	c.out.sendLast(&frames.ConnectionClose{
 		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassID: fe.Class, MethodID: fe.Method,
 	})
 	c.after(wait, c.reset)
@@ -428,7 +428,7 @@ func (c *conn) whileClosing(f frames.Frame) error {
 	}
 	switch id, _, _ := frames.SplitMethod(f.Payload); id {
 	case frames.ConnectionCloseID:
-		c.out.send(nil, 0, &frames.ConnectionCloseOk{})
+		c.out.sendLast(&frames.ConnectionCloseOk{})
 	case frames.ConnectionCloseOkID:
 		c.finish()
 	}

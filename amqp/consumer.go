@@ -18,6 +18,9 @@ type consumer struct {
 	unacked int
 	starved bool // refused a delivery for lack of prefetch credit
 	passed  bool // an interceptor's delay of the next delivery is over
+
+	// Guarded by the outbox's mutex.
+	starvedAt int // place in outbox.starved, from 1; 0 is none
 }
 
 // credit says whether prefetch allows another delivery. channel.mu is held.
