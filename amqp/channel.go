@@ -154,6 +154,7 @@ func (ch *channel) terminate() {
 		ch.mu.Unlock()
 		return
 	}
+	ch.sendConfirms() // those of this batch: nothing is sent later
 	ch.closed = true
 	consumers := ch.consumers
 	ch.consumers = nil
@@ -168,6 +169,7 @@ func (ch *channel) terminate() {
 		if c.q.RemoveConsumer(&c.Consumer) {
 			abandoned = append(abandoned, c.q)
 		}
+		ch.c.out.forget(c)
 		ch.observeConsumer(broker.ConsumerRemoved, c)
 	}
 	ch.giveBack(items)

@@ -52,19 +52,14 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
 	}}
 	c.Sink = c
-	if err := q.AddConsumer(&c.Consumer); err != nil {
+	if err := ch.addConsumer(c); err != nil {
 		return v.ConsumeRefused(name, err)
 	}
-	ch.mu.Lock()
-	if ch.consumers == nil {
-		ch.consumers = map[string]*consumer{}
-	}
-	ch.consumers[tag] = c
-	ch.mu.Unlock()
 	ch.observeConsumer(broker.ConsumerAdded, c)
 	if err := ch.replyUnless(m.NoWait, &frames.BasicConsumeOk{ConsumerTag: tag}); err != nil {
 		return err
 	}
+	ch.announce(c)
 	c.resume()
 	return nil
 }
@@ -82,6 +77,23 @@ func (ch *channel) consumeQueue(m *frames.BasicConsume, name string) (*broker.Qu
 		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer already set")
 	}
 	return v.OpenReply(), nil
+}
+
+// addConsumer makes a consumer known to the channel and its queue.
+func (ch *channel) addConsumer(c *consumer) error {
+	ch.mu.Lock()
+	if ch.consumers == nil {
+		ch.consumers = map[string]*consumer{}
+	}
+	ch.consumers[c.Tag] = c
+	ch.mu.Unlock()
+	err := c.q.AddConsumer(&c.Consumer)
+	if err != nil {
+		ch.mu.Lock()
+		delete(ch.consumers, c.Tag)
+		ch.mu.Unlock()
+	}
+	return err
 }
 
 func (ch *channel) checkConsume(q *broker.Queue, tag string, args frames.Table) (priority int, err error) {
@@ -125,6 +137,7 @@ func (ch *channel) removeConsumer(tag string) (known bool) {
 	if c.q.Name == ch.replyName {
 		ch.replyName = ""
 	}
+	ch.c.out.forget(c)
 	ch.observeConsumer(broker.ConsumerRemoved, c)
 	return true
 }

@@ -200,6 +200,11 @@ func (ch *channel) Stored(token uint64, err error) {
 func (ch *channel) Flush() {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	ch.sendConfirms()
+}
+
+// sendConfirms sends what has gathered. channel.mu is held.
+func (ch *channel) sendConfirms() {
 	if ch.closed {
 		return
 	}
