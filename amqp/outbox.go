@@ -450,3 +450,10 @@ func (o *outbox) mustWait() bool {
 	defer o.mu.Unlock()
 	return o.overfull()
 }
+
+// isClosed says whether appends are dropped.
+func (o *outbox) isClosed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
+}
