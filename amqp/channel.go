@@ -21,8 +21,9 @@ const (
 // channel is one channel of a connection.
 type channel struct {
 	// Immutable.
-	c  *conn
-	id uint16
+	c    *conn
+	id   uint16
+	acks acksStored
 
 	// Guarded by the outbox's mutex.
 	position lanePosition
@@ -54,7 +55,9 @@ type channel struct {
 }
 
 func newChannel(c *conn, id uint16) *channel {
-	return &channel{c: c, id: id, nextTag: 1}
+	ch := &channel{c: c, id: id, nextTag: 1}
+	ch.acks.ch = ch
+	return ch
 }
 
 // frame takes a frame of this channel. conn.mu is held.

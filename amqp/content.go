@@ -22,9 +22,10 @@ type content struct {
 	discard              bool // too large: counted, not kept
 }
 
-// bodyStart is the most memory reserved for a body on its header's word
-// alone.
-const bodyStart = 1 << 20
+// bodyStart is how many times its first frame's size is reserved for a body,
+// at most. A header's word alone reserves nothing: a client with many channels
+// could claim gigabytes with a few octets on each.
+const bodyStart = 8
 
 // beginPublish does basic.publish; the content follows. Hot: decoded on the
 // stack, names copied into scratch memory.
@@ -99,7 +100,7 @@ func (ch *channel) body(f frames.Frame) error {
 		return ch.publish(f.Payload, false)
 	case !p.discard:
 		if p.body == nil {
-			p.body = make([]byte, 0, min(p.BodySize, bodyStart))
+			p.body = make([]byte, 0, min(p.BodySize, uint64(bodyStart*len(f.Payload))))
 		}
 		p.body = append(p.body, f.Payload...)
 	}
@@ -173,14 +174,20 @@ func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) 
 		return
 	}
 	record := m.Track(nil, 0)
+	guarded := false
 	if seq != 0 {
+		guarded = ch.guard(seq)
 		record.Init(m, ch, seq)
 	}
 	record.Hold()
 	for _, q := range queues {
 		q.Publish(m)
 	}
-	record.Release(ch.c.server.broker.Store())
+	store := ch.c.server.broker.Store()
+	record.Release(store)
+	if guarded {
+		store.Barrier(&ch.acks, seq)
+	}
 }
 
 func journaled(queues []*queue.Queue) bool {
