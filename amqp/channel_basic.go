@@ -166,12 +166,23 @@ func (ch *channel) get(m *frames.BasicGet) error {
 		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e})
 	}
 	ch.mu.Unlock()
-	msg := e.Message
-	var scratch [600]byte
-	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, msg.Exchange, msg.RoutingKey, uint32(left))
-	ch.c.out.sendContent(&ch.position, ch.id, method, msg)
-	ch.observeGet(q, tag, &e)
+	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
+		kept := e
+		send := func() error { ch.sendGetOk(q, tag, &kept, left); return nil }
+		if done, err := ch.interceptGet(q, tag, &kept, send); done {
+			return err
+		}
+	}
+	ch.sendGetOk(q, tag, &e, left)
 	return nil
+}
+
+func (ch *channel) sendGetOk(q *broker.Queue, tag uint64, e *queue.Entry, left int) {
+	m := e.Message
+	var scratch [600]byte
+	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, m.Exchange, m.RoutingKey, uint32(left))
+	ch.c.out.sendContent(&ch.position, ch.id, method, m)
+	ch.observeGet(q, tag, e)
 }
 
 // outcome is what becomes of deliveries.

@@ -64,7 +64,9 @@ func (t *confirms) resolve(seq uint64, s confirmState) {
 	}
 	if p := t.at(seq); *p <= guarded {
 		*p = s
-		t.early++
+		if s != told {
+			t.early++
+		}
 	}
 }
 

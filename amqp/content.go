@@ -19,7 +19,8 @@ type content struct {
 	properties           []byte
 	body                 []byte // of a body that comes in several frames
 	received             uint64
-	discard              bool // too large: counted, not kept
+	discard              bool // counted, not kept: too large, or ignored
+	ignored              bool // an interceptor dropped the method
 }
 
 // bodyStart is how many times its first frame's size is reserved for a body,
@@ -40,7 +41,7 @@ func (ch *channel) beginPublish(args []byte) error {
 	p := ch.content
 	p.names = append(append(p.names[:0], m.Exchange...), m.RoutingKey...)
 	p.Exchange, p.RoutingKey = p.names[:len(m.Exchange)], p.names[len(m.Exchange):]
-	p.mandatory, p.immediate = m.Mandatory, m.Immediate
+	p.mandatory, p.immediate, p.ignored = m.Mandatory, m.Immediate, false
 	ch.expecting = expectHeader
 	return nil
 }
@@ -72,7 +73,7 @@ func (ch *channel) header(f frames.Frame) error {
 	p.properties = append(p.properties[:0], h.Properties...)
 	p.Properties, p.PropertiesError = frames.ParseProperties(p.properties)
 	p.BodySize, p.received = h.BodySize, 0
-	p.discard = h.BodySize > ch.c.server.broker.MaxMessageSize
+	p.discard = p.ignored || h.BodySize > ch.c.server.broker.MaxMessageSize
 	p.body = nil
 	if h.BodySize == 0 {
 		return ch.publish(nil, true)
@@ -115,6 +116,10 @@ func (ch *channel) body(f frames.Frame) error {
 func (ch *channel) publish(body []byte, owned bool) error {
 	ch.expecting = expectMethod
 	p := ch.content
+	if p.ignored {
+		ch.ignorePublish()
+		return nil
+	}
 	if p.immediate {
 		return frames.Errorf(frames.NotImplemented, "immediate=true").At(frames.BasicPublishID)
 	}
