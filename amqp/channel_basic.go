@@ -28,20 +28,23 @@ func (ch *channel) qos(m *frames.BasicQos) error {
 
 // consume does basic.consume.
 func (ch *channel) consume(m *frames.BasicConsume) error {
-	name, err := ch.queueName(m.Queue)
-	if err != nil {
-		return err
-	}
 	tag := m.ConsumerTag
 	if tag == "" {
 		tag = broker.ConsumerTag()
+	}
+	if err := ch.checkTag(tag); err != nil {
+		return err
+	}
+	name, err := ch.queueName(m.Queue)
+	if err != nil {
+		return err
 	}
 	v := ch.c.vhost
 	q, err := ch.consumeQueue(m, name)
 	if err != nil {
 		return err
 	}
-	priority, err := ch.checkConsume(q, tag, m.Arguments)
+	priority, err := v.CheckConsume(q, m.Arguments)
 	if err != nil {
 		return err
 	}
@@ -96,14 +99,14 @@ func (ch *channel) addConsumer(c *consumer) error {
 	return err
 }
 
-func (ch *channel) checkConsume(q *broker.Queue, tag string, args frames.Table) (priority int, err error) {
+// checkTag is the first check of basic.consume, as in RabbitMQ.
+func (ch *channel) checkTag(tag string) error {
 	ch.mu.Lock()
-	_, used := ch.consumers[tag]
-	ch.mu.Unlock()
-	if used {
-		return 0, frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
+	defer ch.mu.Unlock()
+	if _, used := ch.consumers[tag]; used {
+		return frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
 	}
-	return ch.c.vhost.CheckConsume(q, args)
+	return nil
 }
 
 // cancel does basic.cancel; deliveries stay unacknowledged.
