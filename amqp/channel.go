@@ -21,8 +21,9 @@ const (
 // channel is one channel of a connection.
 type channel struct {
 	// Immutable.
-	c  *conn
-	id uint16
+	c    *conn
+	id   uint16
+	acks acksStored
 
 	// Guarded by the outbox's mutex.
 	position lanePosition
@@ -54,7 +55,9 @@ type channel struct {
 }
 
 func newChannel(c *conn, id uint16) *channel {
-	return &channel{c: c, id: id, nextTag: 1}
+	ch := &channel{c: c, id: id, nextTag: 1}
+	ch.acks.ch = ch
+	return ch
 }
 
 // frame takes a frame of this channel. conn.mu is held.
@@ -154,6 +157,7 @@ func (ch *channel) terminate() {
 		ch.mu.Unlock()
 		return
 	}
+	ch.sendConfirms() // those of this batch: nothing is sent later
 	ch.closed = true
 	consumers := ch.consumers
 	ch.consumers = nil
@@ -168,6 +172,7 @@ func (ch *channel) terminate() {
 		if c.q.RemoveConsumer(&c.Consumer) {
 			abandoned = append(abandoned, c.q)
 		}
+		ch.c.out.forget(c)
 		ch.observeConsumer(broker.ConsumerRemoved, c)
 	}
 	ch.giveBack(items)

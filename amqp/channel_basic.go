@@ -29,20 +29,23 @@ func (ch *channel) qos(m *frames.BasicQos) error {
 
 // consume does basic.consume.
 func (ch *channel) consume(m *frames.BasicConsume) error {
-	name, err := ch.queueName(m.Queue)
-	if err != nil {
-		return err
-	}
 	tag := m.ConsumerTag
 	if tag == "" {
 		tag = broker.ConsumerTag()
+	}
+	if err := ch.checkTag(tag); err != nil {
+		return err
+	}
+	name, err := ch.queueName(m.Queue)
+	if err != nil {
+		return err
 	}
 	v := ch.c.vhost
 	q, err := ch.consumeQueue(m, name)
 	if err != nil {
 		return err
 	}
-	priority, err := ch.checkConsume(q, tag, m.Arguments)
+	priority, err := v.CheckConsume(q, m.Arguments)
 	if err != nil {
 		return err
 	}
@@ -53,19 +56,14 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
 	}}
 	c.Sink = c
-	if err := q.AddConsumer(&c.Consumer); err != nil {
+	if err := ch.addConsumer(c); err != nil {
 		return v.ConsumeRefused(name, err)
 	}
-	ch.mu.Lock()
-	if ch.consumers == nil {
-		ch.consumers = map[string]*consumer{}
-	}
-	ch.consumers[tag] = c
-	ch.mu.Unlock()
 	ch.observeConsumer(broker.ConsumerAdded, c)
 	if err := ch.replyUnless(m.NoWait, &frames.BasicConsumeOk{ConsumerTag: tag}); err != nil {
 		return err
 	}
+	ch.announce(c)
 	c.resume()
 	return nil
 }
@@ -85,14 +83,31 @@ func (ch *channel) consumeQueue(m *frames.BasicConsume, name string) (*broker.Qu
 	return v.OpenReply(), nil
 }
 
-func (ch *channel) checkConsume(q *broker.Queue, tag string, args frames.Table) (priority int, err error) {
+// addConsumer makes a consumer known to the channel and its queue.
+func (ch *channel) addConsumer(c *consumer) error {
 	ch.mu.Lock()
-	_, used := ch.consumers[tag]
-	ch.mu.Unlock()
-	if used {
-		return 0, frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
+	if ch.consumers == nil {
+		ch.consumers = map[string]*consumer{}
 	}
-	return ch.c.vhost.CheckConsume(q, args)
+	ch.consumers[c.Tag] = c
+	ch.mu.Unlock()
+	err := c.q.AddConsumer(&c.Consumer)
+	if err != nil {
+		ch.mu.Lock()
+		delete(ch.consumers, c.Tag)
+		ch.mu.Unlock()
+	}
+	return err
+}
+
+// checkTag is the first check of basic.consume, as in RabbitMQ.
+func (ch *channel) checkTag(tag string) error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if _, used := ch.consumers[tag]; used {
+		return frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
+	}
+	return nil
 }
 
 // cancel does basic.cancel; deliveries stay unacknowledged.
@@ -126,6 +141,7 @@ func (ch *channel) removeConsumer(tag string) (known bool) {
 	if c.q.Name == ch.replyName {
 		ch.replyName = ""
 	}
+	ch.c.out.forget(c)
 	ch.observeConsumer(broker.ConsumerRemoved, c)
 	return true
 }
@@ -154,12 +170,23 @@ func (ch *channel) get(m *frames.BasicGet) error {
 		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e})
 	}
 	ch.mu.Unlock()
-	msg := e.Message
-	var scratch [600]byte
-	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, msg.Exchange, msg.RoutingKey, uint32(left))
-	ch.c.out.sendContent(&ch.position, ch.id, method, msg)
-	ch.observeGet(q, tag, &e)
+	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
+		kept := e
+		send := func() error { ch.sendGetOk(q, tag, &kept, left); return nil }
+		if done, err := ch.interceptGet(q, tag, &kept, send); done {
+			return err
+		}
+	}
+	ch.sendGetOk(q, tag, &e, left)
 	return nil
+}
+
+func (ch *channel) sendGetOk(q *broker.Queue, tag uint64, e *queue.Entry, left int) {
+	m := e.Message
+	var scratch [600]byte
+	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, m.Exchange, m.RoutingKey, uint32(left))
+	ch.c.out.sendContent(&ch.position, ch.id, method, m)
+	ch.observeGet(q, tag, e)
 }
 
 // outcome is what becomes of deliveries.

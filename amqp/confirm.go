@@ -7,6 +7,7 @@ type confirmState uint8
 
 const (
 	unresolved confirmState = iota
+	guarded    // unresolved, and acknowledgements before it are not safe yet
 	confirmed
 	refused
 	told // confirmed or refused out of order, and the client knows
@@ -43,14 +44,29 @@ func (t *confirms) grow() {
 	}
 }
 
+// guard has a publish confirmed only when it was passed as well.
+func (t *confirms) guard(seq uint64) { *t.at(seq) = guarded }
+
+// pass takes the first of a guarded publish's two confirmations. False: the
+// publish is not guarded (any more).
+func (t *confirms) pass(seq uint64) bool {
+	if seq < t.base || seq >= t.next || *t.at(seq) != guarded {
+		return false
+	}
+	*t.at(seq) = unresolved
+	return true
+}
+
 // resolve notes an outcome. Those that were resolved before stay as they are.
 func (t *confirms) resolve(seq uint64, s confirmState) {
 	if seq < t.base || seq >= t.next {
 		return
 	}
-	if p := t.at(seq); *p == unresolved {
+	if p := t.at(seq); *p <= guarded {
 		*p = s
-		t.early++
+		if s != told {
+			t.early++
+		}
 	}
 }
 
@@ -59,7 +75,7 @@ func (t *confirms) resolve(seq uint64, s confirmState) {
 func (t *confirms) flush(send func(seq uint64, multiple, nack bool)) {
 	for t.base < t.next {
 		s := *t.at(t.base)
-		if s == unresolved {
+		if s <= guarded {
 			break
 		}
 		first := t.base
@@ -85,9 +101,10 @@ func (t *confirms) flush(send func(seq uint64, multiple, nack bool)) {
 	}
 }
 
-// ackBarrier keeps confirms of messages that need no disk behind
-// acknowledgements that do: an ack that a later confirm on the same channel
-// followed does not come back after a crash. Guarded by channel.mu.
+// ackBarrier keeps confirms behind acknowledgements that are on their way to
+// the disk: an ack that a later confirm on the same channel followed does not
+// come back after a crash. A message that needs no disk, or that was consumed
+// before its commit, would be confirmed earlier. Guarded by channel.mu.
 type ackBarrier struct {
 	open bool   // acknowledgements may be on their way to the disk
 	from uint64 // the first confirm that waits for them; 0: none yet
@@ -103,7 +120,8 @@ func (b *ackBarrier) settled(items []unackedItem) {
 	}
 }
 
-// wait says whether the confirm of seq must wait.
+// wait says whether the confirm of seq must wait. The caller asks the store
+// for a barrier then.
 func (b *ackBarrier) wait(seq uint64) bool {
 	if b.open && b.from == 0 {
 		b.from = seq
@@ -111,7 +129,7 @@ func (b *ackBarrier) wait(seq uint64) bool {
 	return b.open
 }
 
-// passed notes that seq's wait is over.
+// passed notes that the barrier of seq's wait was reached.
 func (b *ackBarrier) passed(seq uint64) {
 	if b.from != 0 && seq >= b.from {
 		b.open, b.from = false, 0
@@ -156,11 +174,38 @@ func (ch *channel) confirmNow(seq uint64) {
 	}
 	ch.mu.Unlock()
 	if wait {
-		ch.c.server.broker.Store().Barrier(ch, seq)
+		ch.c.server.broker.Store().Barrier(&ch.acks, seq)
 		return
 	}
 	ch.markDirty()
 }
+
+// guard has a publish that goes to disk wait for acknowledgements as well. It
+// is called before the publish can be resolved. True: the caller asks for the
+// barrier. conn.mu is held.
+func (ch *channel) guard(seq uint64) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if !ch.barrier.wait(seq) {
+		return false
+	}
+	ch.confirms.guard(seq)
+	return true
+}
+
+// acksStored is the persist.Waiter of a channel's ackBarrier.
+type acksStored struct{ ch *channel }
+
+// Stored says that the acknowledgements before publish seq are safe.
+func (a *acksStored) Stored(seq uint64, err error) {
+	a.ch.mu.Lock()
+	a.ch.barrier.passed(seq)
+	a.ch.mu.Unlock()
+	a.ch.Stored(seq, err)
+}
+
+// Flush implements persist.Waiter.
+func (a *acksStored) Flush() { a.ch.Flush() }
 
 // markDirty has the batch's end flush this channel's confirms. conn.mu is
 // held.
@@ -173,6 +218,9 @@ func (ch *channel) markDirty() {
 
 // resolve asks the interceptors and notes the outcome. channel.mu is held.
 func (ch *channel) resolve(seq uint64, s confirmState) {
+	if s == confirmed && ch.confirms.pass(seq) {
+		return
+	}
 	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
 		var now bool
 		if s, now = ch.interceptConfirm(seq, s); !now {
@@ -191,7 +239,6 @@ func (ch *channel) Stored(token uint64, err error) {
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.barrier.passed(token)
 	ch.resolve(token, s)
 }
 
@@ -200,6 +247,11 @@ func (ch *channel) Stored(token uint64, err error) {
 func (ch *channel) Flush() {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	ch.sendConfirms()
+}
+
+// sendConfirms sends what has gathered. channel.mu is held.
+func (ch *channel) sendConfirms() {
 	if ch.closed {
 		return
 	}

@@ -44,24 +44,26 @@ type conn struct {
 	// Owned by the reader goroutine.
 	reader *frames.Reader
 
+	paused atomic.Uint32 // why the reader does not read; one of pauses
+
 	// Guarded by mu, which whoever runs handlers holds.
-	mu         sync.Mutex
-	resumed    sync.Cond // a stalled channel went on, or the connection ended
-	state      connState
-	peer       auth.ConnInfo
-	client     broker.Client // Owner is this conn
-	vhost      *broker.VHost
-	counted    bool // against the user's connection limit
-	can        capabilities
-	channels   map[uint16]*channel
-	last       *channel // of the last frame, most likely of the next
-	channelMax uint16
-	heartbeat  time.Duration
-	arena      queue.Arena
-	dirty      []*channel // have confirms to send
-	stalled    int        // parked channels whose list of frames is full
-	timers     []*queue.Timer
-	tornDown   bool
+	mu          sync.Mutex
+	resumed     sync.Cond // parkedBytes fell, or the connection ended
+	state       connState
+	peer        auth.ConnInfo
+	client      broker.Client // Owner is this conn
+	vhost       *broker.VHost
+	counted     bool // against the user's connection limit
+	can         capabilities
+	channels    map[uint16]*channel
+	last        *channel // of the last frame, most likely of the next
+	channelMax  uint16
+	heartbeat   time.Duration
+	arena       queue.Arena
+	dirty       []*channel // have confirms to send
+	parkedBytes int        // of frames behind parked channels
+	timers      []*queue.Timer
+	tornDown    bool
 }
 
 // capabilities of the client that the server acts on.
@@ -176,7 +178,7 @@ func (c *conn) batch(f frames.Frame) error {
 	defer c.flushConfirms()
 	for n := 1; ; n++ {
 		c.handle(f)
-		if c.stalled > 0 || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
+		if c.parkedBytes > parkedBound || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
 			return nil
 		}
 		var err error
@@ -186,21 +188,24 @@ func (c *conn) batch(f frames.Frame) error {
 	}
 }
 
-// throttle keeps the reader from running ahead: of a channel that is parked
-// behind too many frames, of a client that does not read its answers, and of
-// the disk.
+// throttle keeps the reader from running ahead: of parked channels with many
+// frames behind them, of a client that does not read its answers, and of the
+// disk.
 func (c *conn) throttle() {
+	c.paused.Store(ownPause)
 	c.mu.Lock()
-	for c.stalled > 0 && c.state != ended {
+	for c.parkedBytes > parkedBound && c.state != ended {
 		c.resumed.Wait()
 	}
 	c.mu.Unlock()
-	c.out.waitForRoom()
 	if s := c.server.broker.Store(); s != nil && s.Backlog() > backlogBound {
 		w := make(waitStored, 1)
 		s.Barrier(w, 0)
 		<-w
 	}
+	c.paused.Store(roomPause)
+	c.out.waitForRoom()
+	c.paused.Store(reading)
 }
 
 // waitStored is a persist.Waiter for one goroutine.
@@ -368,7 +373,7 @@ func (c *conn) closeWait() time.Duration {
 func (c *conn) closeWith(fe *frames.Error, wait time.Duration) {
 	c.endChannels()
 	c.state = closing
-	c.out.send(nil, 0, &frames.ConnectionClose{
+	c.out.sendLast(&frames.ConnectionClose{
 		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassID: fe.Class, MethodID: fe.Method,
 	})
 	c.after(wait, c.reset)
@@ -428,7 +433,7 @@ func (c *conn) whileClosing(f frames.Frame) error {
 	}
 	switch id, _, _ := frames.SplitMethod(f.Payload); id {
 	case frames.ConnectionCloseID:
-		c.out.send(nil, 0, &frames.ConnectionCloseOk{})
+		c.out.sendLast(&frames.ConnectionCloseOk{})
 	case frames.ConnectionCloseOkID:
 		c.finish()
 	}
@@ -441,7 +446,7 @@ func (c *conn) endChannels() {
 		ch.terminate()
 	}
 	clear(c.channels)
-	c.last, c.dirty, c.stalled = nil, nil, 0
+	c.last, c.dirty = nil, nil
 	if c.vhost != nil {
 		c.vhost.OwnerGone(c)
 	}
@@ -492,37 +497,4 @@ func (c *conn) describe(e *broker.Event) {
 	if c.vhost != nil {
 		e.VHost = c.vhost.Name
 	}
-}
-
-// startHeartbeats keeps both directions alive: every half interval the server
-// sends a heartbeat if it has written nothing else, and drops a client of
-// which nothing has come for more than two intervals. mu is held.
-func (c *conn) startHeartbeats(interval time.Duration) {
-	if interval == 0 {
-		return
-	}
-	half := interval / 2
-	var timer *queue.Timer
-	var written, read uint64
-	quiet := 0
-	timer = c.server.after(half, func() {
-		if w := c.out.written.Load(); w == written {
-			c.out.sendBytes(nil, frames.AppendHeartbeat(nil))
-			written += frames.Overhead // the heartbeat itself
-		} else {
-			written = w
-		}
-		if r := c.reader.BytesRead(); r != read {
-			read, quiet = r, 0
-		} else {
-			quiet++
-		}
-		if quiet > 5 {
-			c.log.Warn("missed heartbeats from the client", "interval", interval)
-			c.reset()
-			return
-		}
-		timer.Reset(half)
-	})
-	c.timers = append(c.timers, timer)
 }

@@ -240,6 +240,6 @@ func (c *conn) stopHandshakeTimer() {
 // before close-ok is sent. mu is held.
 func (c *conn) closedByClient() {
 	c.endChannels()
-	c.out.send(nil, 0, &frames.ConnectionCloseOk{})
+	c.out.sendLast(&frames.ConnectionCloseOk{})
 	c.finish()
 }

@@ -15,9 +15,14 @@ type consumer struct {
 	prefetch int // most unacknowledged deliveries; 0 is no limit
 
 	// Guarded by channel.mu.
-	unacked int
-	starved bool // refused a delivery for lack of prefetch credit
-	passed  bool // an interceptor's delay of the next delivery is over
+	announced bool // consume-ok was sent
+	gone      bool // the queue has gone
+	unacked   int
+	starved   bool // refused a delivery for lack of prefetch credit
+	passed    bool // an interceptor's delay of the next delivery is over
+
+	// Guarded by the outbox's mutex.
+	starvedAt int // place in outbox.starved, from 1; 0 is none
 }
 
 // credit says whether prefetch allows another delivery. channel.mu is held.
@@ -67,13 +72,36 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 func (c *consumer) Cancelled(*queue.Consumer) {
 	ch := c.ch
 	ch.mu.Lock()
-	known := ch.consumers[c.Tag] == c
+	defer ch.mu.Unlock()
+	c.gone = true
+	if c.announced {
+		ch.queueGone(c)
+	}
+}
+
+// announce notes that consume-ok was sent. A queue that went meanwhile is told
+// only now, because clients do not know the tag before.
+func (ch *channel) announce(c *consumer) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	c.announced = true
+	if c.gone {
+		ch.queueGone(c)
+	}
+}
+
+// queueGone forgets a consumer and sends basic.cancel, under the lock so that
+// nothing is sent on a channel that has ended. channel.mu is held.
+func (ch *channel) queueGone(c *consumer) {
+	if ch.closed || ch.consumers[c.Tag] != c {
+		return
+	}
 	delete(ch.consumers, c.Tag)
-	closed := ch.closed
-	ch.mu.Unlock()
-	if known && !closed && ch.c.can.cancelNotify {
+	ch.c.out.forget(c)
+	if ch.c.can.cancelNotify {
 		ch.c.out.send(&ch.position, ch.id, &frames.BasicCancel{ConsumerTag: c.Tag, NoWait: true})
 	}
+	ch.observeConsumer(broker.ConsumerRemoved, c)
 }
 
 // resume has the queue serve the consumer again.

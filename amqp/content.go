@@ -19,12 +19,14 @@ type content struct {
 	properties           []byte
 	body                 []byte // of a body that comes in several frames
 	received             uint64
-	discard              bool // too large: counted, not kept
+	discard              bool // counted, not kept: too large, or ignored
+	ignored              bool // an interceptor dropped the method
 }
 
-// bodyStart is the most memory reserved for a body on its header's word
-// alone.
-const bodyStart = 1 << 20
+// bodyStart is how many times its first frame's size is reserved for a body,
+// at most. A header's word alone reserves nothing: a client with many channels
+// could claim gigabytes with a few octets on each.
+const bodyStart = 8
 
 // beginPublish does basic.publish; the content follows. Hot: decoded on the
 // stack, names copied into scratch memory.
@@ -39,7 +41,7 @@ func (ch *channel) beginPublish(args []byte) error {
 	p := ch.content
 	p.names = append(append(p.names[:0], m.Exchange...), m.RoutingKey...)
 	p.Exchange, p.RoutingKey = p.names[:len(m.Exchange)], p.names[len(m.Exchange):]
-	p.mandatory, p.immediate = m.Mandatory, m.Immediate
+	p.mandatory, p.immediate, p.ignored = m.Mandatory, m.Immediate, false
 	ch.expecting = expectHeader
 	return nil
 }
@@ -71,7 +73,7 @@ func (ch *channel) header(f frames.Frame) error {
 	p.properties = append(p.properties[:0], h.Properties...)
 	p.Properties, p.PropertiesError = frames.ParseProperties(p.properties)
 	p.BodySize, p.received = h.BodySize, 0
-	p.discard = h.BodySize > ch.c.server.broker.MaxMessageSize
+	p.discard = p.ignored || h.BodySize > ch.c.server.broker.MaxMessageSize
 	p.body = nil
 	if h.BodySize == 0 {
 		return ch.publish(nil, true)
@@ -99,7 +101,7 @@ func (ch *channel) body(f frames.Frame) error {
 		return ch.publish(f.Payload, false)
 	case !p.discard:
 		if p.body == nil {
-			p.body = make([]byte, 0, min(p.BodySize, bodyStart))
+			p.body = make([]byte, 0, min(p.BodySize, uint64(bodyStart*len(f.Payload))))
 		}
 		p.body = append(p.body, f.Payload...)
 	}
@@ -114,6 +116,10 @@ func (ch *channel) body(f frames.Frame) error {
 func (ch *channel) publish(body []byte, owned bool) error {
 	ch.expecting = expectMethod
 	p := ch.content
+	if p.ignored {
+		ch.ignorePublish()
+		return nil
+	}
 	if p.immediate {
 		return frames.Errorf(frames.NotImplemented, "immediate=true").At(frames.BasicPublishID)
 	}
@@ -173,14 +179,20 @@ func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) 
 		return
 	}
 	record := m.Track(nil, 0)
+	guarded := false
 	if seq != 0 {
+		guarded = ch.guard(seq)
 		record.Init(m, ch, seq)
 	}
 	record.Hold()
 	for _, q := range queues {
 		q.Publish(m)
 	}
-	record.Release(ch.c.server.broker.Store())
+	store := ch.c.server.broker.Store()
+	record.Release(store)
+	if guarded {
+		store.Barrier(&ch.acks, seq)
+	}
 }
 
 func journaled(queues []*queue.Queue) bool {

@@ -52,7 +52,7 @@ func (ch *channel) interceptMethod(id frames.MethodID, payload []byte) (done boo
 	case broker.GoOn:
 		return false, nil
 	case broker.Drop:
-		return true, nil
+		return true, ch.ignoreMethod(id, payload)
 	case broker.Delay:
 		kept := slices.Clone(payload)
 		ch.parkFor(v.Wait, func() error {
@@ -63,6 +63,33 @@ func (ch *channel) interceptMethod(id frames.MethodID, payload []byte) (done boo
 		return true, nil
 	}
 	return true, at(fateOf(v), id)
+}
+
+// ignoreMethod drops a method, with the content that follows it.
+func (ch *channel) ignoreMethod(id frames.MethodID, payload []byte) error {
+	if id != frames.BasicPublishID {
+		return nil
+	}
+	_, args, err := frames.SplitMethod(payload)
+	if err != nil {
+		return err
+	}
+	if err := ch.beginPublish(args); err != nil {
+		return err
+	}
+	ch.content.ignored = true
+	return nil
+}
+
+// ignorePublish ends a publish that is dropped with its content. It keeps its
+// number, so that later confirms stay in step with the client's count, and
+// nothing is told about it. conn.mu is held.
+func (ch *channel) ignorePublish() {
+	if seq := ch.issue(); seq != 0 {
+		ch.mu.Lock()
+		ch.confirms.resolve(seq, told)
+		ch.mu.Unlock()
+	}
 }
 
 // interceptPublish asks before a checked publish is routed for good. done: it
@@ -126,10 +153,7 @@ func (ch *channel) interceptDelivery(c *consumer, e *queue.Entry) (sent, wait bo
 		c.passed = false
 		return true, false
 	}
-	v := ch.ask(broker.Event{
-		Step: broker.DeliverySent, Queue: c.q.Name, Consumer: c.Tag, DeliveryTag: ch.nextTag, Redelivered: e.Redelivered,
-		Exchange: e.Message.Exchange, RoutingKey: e.Message.RoutingKey, Message: e.Message,
-	})
+	v := ch.ask(deliveryEvent(c.q, c.Tag, ch.nextTag, e))
 	switch v.Action {
 	case broker.Drop:
 		return false, false
@@ -146,6 +170,23 @@ func (ch *channel) interceptDelivery(c *consumer, e *queue.Entry) (sent, wait bo
 		return false, true
 	}
 	return true, false
+}
+
+// interceptGet asks before a get-ok. A refusal ends the channel, which returns
+// the message to its queue unless it was got with no-ack. done: nothing is to
+// be sent now. conn.mu is held.
+func (ch *channel) interceptGet(q *broker.Queue, tag uint64, e *queue.Entry, send func() error) (done bool, err error) {
+	v := ch.ask(deliveryEvent(q, "", tag, e))
+	switch v.Action {
+	case broker.GoOn:
+		return false, nil
+	case broker.Drop:
+		return true, nil
+	case broker.Delay:
+		ch.parkFor(v.Wait, send)
+		return true, nil
+	}
+	return true, at(fateOf(v), frames.BasicGetID)
 }
 
 // interrupt fails the channel from outside its frames.

@@ -11,13 +11,14 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// outbox holds what a connection has to write. Two lanes: deliveries in bulk,
-// and control frames (replies, confirms, heartbeats), which are written before
-// a backlog of deliveries unless their own channel has deliveries waiting:
-// the order within a channel is never changed. That is the flow metering of
-// the Sun Message Queue's connections: however slow the client reads, at most
-// writeBound of bulk and what the kernel holds (see limitUnsent) stand before
-// a control frame of another channel.
+// outbox holds what a connection has to write. Two lanes: bulk for methods
+// with content (deliveries, get-ok, returns), and control for replies, confirms
+// and heartbeats, which are written before all of bulk unless their own channel
+// has something waiting there: the order within a channel is never changed.
+// That is the flow metering of the Sun Message Queue's connections: however
+// slow the client reads, at most one write call of bulk (writeBound) and what
+// the kernel holds (see limitUnsent) stand before a control frame of another
+// channel.
 //
 // Frames are encoded straight into pooled chunks; long bodies go by
 // reference. A goroutine writes while there is something to write and ends
@@ -33,35 +34,35 @@ type outbox struct {
 	onRoom   func(starved []*consumer) // consumers may be served again; off the lock
 	onClosed func(error)               // the writer has ended: nil after closeWhenWritten, else why
 
-	mu       sync.Mutex
-	room     sync.Cond // queued fell, or closed
-	control  lane
-	bulk     lane
-	queued   int    // bytes in both lanes, by reference or not
-	bulkIn   uint64 // bytes ever appended to bulk
-	bulkOut  uint64 // bytes of bulk ever handed to the writer
-	writing  bool   // the writer goroutine runs
-	held     bool   // appends do not start the writer: its own reader is in a batch
-	closed   bool   // appends are dropped
-	finish   bool   // close the socket once everything is written
-	starved  []*consumer
-	written  atomic.Uint64 // bytes ever written, for heartbeats
-	failed   error
-	iov      [][]byte    // scratch of the writer
-	recycled [][]byte    // scratch of the writer
-	buffers  net.Buffers // scratch of the writer
+	written atomic.Uint64 // bytes ever written, for heartbeats
+
+	// Guarded by mu.
+	mu      sync.Mutex
+	room    sync.Cond // queued fell, or closed
+	control lane
+	bulk    lane
+	queued  int    // bytes in both lanes or being written, by reference or not
+	bulkIn  uint64 // bytes ever appended to bulk
+	bulkOut uint64 // bytes of bulk ever handed to the writer
+	writing bool   // the writer goroutine runs
+	held    bool   // appends do not start the writer: its own reader is in a batch
+	closed  bool   // appends are dropped
+	finish  bool   // close the socket once everything is written
+	starved []*consumer
+	failed  error
+
+	// Owned by the writer goroutine.
+	iov      [][]byte
+	recycled [][]byte
+	buffers  net.Buffers
 }
 
 const (
-	// writeBound is the most bulk bytes handed to one write call, unless a
-	// single chunk is larger.
+	// writeBound is the most bytes handed to one write call, unless a single
+	// frame is larger.
 	writeBound = 128 << 10
-	// smallChunk is the first chunk of a lane that was empty, largeChunk any
-	// further one: an idle connection's reply does not take 64 KiB.
-	smallChunk = 4 << 10
-	largeChunk = 64 << 10
 	// copyLimit is the longest body that is copied into a chunk; a longer one
-	// is written from where it is.
+	// is written from where it is, however small the frames are.
 	copyLimit = 4 << 10
 )
 
@@ -87,104 +88,6 @@ func (b *budget) limit() int {
 // lanePosition is where in the bulk lane a channel's last delivery ends.
 // Guarded by the outbox's mutex.
 type lanePosition struct{ end uint64 }
-
-// chunk is a piece to write. owner is the pooled buffer to give back after
-// it; nil when later chunks still use the buffer or the bytes are borrowed.
-type chunk struct{ bytes, owner []byte }
-
-// lane is a list of chunks and a buffer that is being filled.
-type lane struct {
-	scarce bool // memory is: small chunks only
-	chunks []chunk
-	buf    []byte // being filled
-	start  int    // of the part of buf that is in no chunk yet
-}
-
-var chunkPools = [2]sync.Pool{
-	{New: func() any { return (*[smallChunk]byte)(make([]byte, smallChunk)) }},
-	{New: func() any { return (*[largeChunk]byte)(make([]byte, largeChunk)) }},
-}
-
-func newChunk(size int) []byte {
-	if size == smallChunk {
-		return chunkPools[0].Get().(*[smallChunk]byte)[:0]
-	}
-	return chunkPools[1].Get().(*[largeChunk]byte)[:0]
-}
-
-func recycle(b []byte) {
-	switch cap(b) {
-	case smallChunk:
-		chunkPools[0].Put((*[smallChunk]byte)(b[:smallChunk]))
-	case largeChunk:
-		chunkPools[1].Put((*[largeChunk]byte)(b[:largeChunk]))
-	}
-}
-
-// reserve makes room for n more bytes in buf. n may exceed a chunk: such a
-// buffer is left to the garbage collector.
-func (l *lane) reserve(n int) {
-	if cap(l.buf)-len(l.buf) >= n && l.buf != nil {
-		return
-	}
-	size := largeChunk
-	if n <= smallChunk && (l.scarce || l.buf == nil && len(l.chunks) == 0) {
-		size = smallChunk
-	}
-	l.retire()
-	if n > largeChunk {
-		l.buf = make([]byte, 0, n)
-	} else {
-		l.buf = newChunk(size)
-	}
-}
-
-// seal puts what was filled since the last seal into a chunk.
-func (l *lane) seal() {
-	if l.start < len(l.buf) {
-		l.chunks = append(l.chunks, chunk{bytes: l.buf[l.start:]})
-		l.start = len(l.buf)
-	}
-}
-
-// retire seals and gives up the buffer being filled.
-func (l *lane) retire() {
-	if l.buf == nil {
-		return
-	}
-	l.chunks = append(l.chunks, chunk{bytes: l.buf[l.start:], owner: l.buf})
-	l.buf, l.start = nil, 0
-}
-
-func (l *lane) empty() bool { return len(l.chunks) == 0 && len(l.buf) == l.start }
-
-// take moves chunks of up to bound bytes, and at least one, to the writer.
-func (l *lane) take(o *outbox, bound int) (n int) {
-	if len(l.chunks) == 0 {
-		l.retire()
-	}
-	taken := 0
-	for _, c := range l.chunks {
-		if n > 0 && n+len(c.bytes) > bound {
-			break
-		}
-		n += len(c.bytes)
-		if len(c.bytes) > 0 {
-			o.iov = append(o.iov, c.bytes)
-		}
-		if c.owner != nil {
-			o.recycled = append(o.recycled, c.owner)
-		}
-		taken++
-	}
-	rest := copy(l.chunks, l.chunks[taken:])
-	clear(l.chunks[rest:])
-	l.chunks = l.chunks[:rest]
-	if rest == 0 && cap(l.chunks) > 64 {
-		l.chunks = nil
-	}
-	return n
-}
 
 // init readies an outbox for a socket.
 func (o *outbox) init(socket net.Conn, b *budget) {
@@ -216,6 +119,16 @@ func (o *outbox) added(l *lane, p *lanePosition, n int) {
 	o.budget.queued.Add(int64(n))
 	if !o.writing && !o.held {
 		o.start()
+	}
+}
+
+// handOver gives a chunk to the writer. mu is held.
+func (o *outbox) handOver(c chunk) {
+	if len(c.bytes) > 0 {
+		o.iov = append(o.iov, c.bytes)
+	}
+	if c.owner != nil {
+		o.recycled = append(o.recycled, c.owner)
 	}
 }
 
@@ -259,10 +172,28 @@ func (o *outbox) send(p *lanePosition, channel uint16, m frames.Method) {
 func (o *outbox) sendBytes(p *lanePosition, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.append(o.laneFor(p), p, b)
+}
+
+// sendLast appends a method on channel 0 behind all that is queued: it ends
+// the connection, and nothing comes after it.
+func (o *outbox) sendLast(m frames.Method) {
+	var scratch [512]byte
+	b := frames.AppendMethodFrame(scratch[:0], 0, m)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bulk.empty() {
+		o.append(&o.control, nil, b)
+		return
+	}
+	o.append(&o.bulk, nil, b)
+}
+
+// append copies whole frames to a lane. mu is held.
+func (o *outbox) append(l *lane, p *lanePosition, b []byte) {
 	if o.closed {
 		return
 	}
-	l := o.laneFor(p)
 	l.reserve(len(b))
 	l.buf = append(l.buf, b...)
 	o.added(l, p, len(b))
@@ -294,19 +225,57 @@ func (o *outbox) deliver(c *consumer, tag uint64, e *queue.Entry) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.queued >= o.budget.limit() {
-		if !o.closed {
+		if !o.closed && c.starvedAt == 0 {
 			o.starved = append(o.starved, c)
+			c.starvedAt = len(o.starved)
 		}
 		return false
 	}
-	l := &o.bulk
-	l.scarce = o.budget.scarce()
-	l.reserve(contentRoom(len(c.Tag)+len(m.Exchange)+len(m.RoutingKey), len(m.Properties)))
+	l := o.openContent(m, len(c.Tag)+len(m.Exchange)+len(m.RoutingKey))
 	before := len(l.buf)
 	l.buf = frames.AppendDeliver(l.buf, c.ch.id, c.Tag, tag, e.Redelivered, m.Exchange, m.RoutingKey)
 	n := o.content(l, before, c.ch.id, m)
 	o.added(l, &c.ch.position, n)
 	return true
+}
+
+// forget takes a consumer that has ended off the list of those that wait for
+// room.
+func (o *outbox) forget(c *consumer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.starvedAt == 0 {
+		return
+	}
+	last := len(o.starved) - 1
+	moved := o.starved[last]
+	o.starved[c.starvedAt-1] = moved
+	moved.starvedAt = c.starvedAt
+	o.starved[last] = nil
+	o.starved = o.starved[:last]
+	c.starvedAt = 0
+}
+
+// takeStarved empties the list of consumers that wait for room. mu is held.
+func (o *outbox) takeStarved() []*consumer {
+	for _, c := range o.starved {
+		c.starvedAt = 0
+	}
+	all := o.starved
+	o.starved = nil
+	return all
+}
+
+// openContent readies the bulk lane for a content whose method takes so many
+// bytes besides its fixed part. mu is held.
+func (o *outbox) openContent(m *queue.Message, method int) *lane {
+	l := &o.bulk
+	l.scarce = o.budget.scarce()
+	l.reserve(contentRoom(method, len(m.Properties)))
+	if len(m.Content) > copyLimit {
+		l.seal(false) // so that what came before need not go with the first body frame
+	}
+	return l
 }
 
 // sendContent appends a method with content (get-ok, return), whose method
@@ -317,11 +286,7 @@ func (o *outbox) sendContent(p *lanePosition, channel uint16, method []byte, m *
 	if o.closed {
 		return
 	}
-	l := o.laneFor(p)
-	if len(m.Content) > copyLimit {
-		l = &o.bulk // a control lane of large bodies would stop being one
-	}
-	l.reserve(len(method) + contentRoom(0, len(m.Properties)))
+	l := o.openContent(m, len(method))
 	before := len(l.buf)
 	l.buf = append(l.buf, method...)
 	o.added(l, p, o.content(l, before, channel, m))
@@ -338,8 +303,8 @@ func (o *outbox) content(l *lane, before int, channel uint16, m *queue.Message) 
 		piece := body[:min(len(body), most)]
 		body = body[len(piece):]
 		n += len(piece) + frames.Overhead
-		if len(piece) > copyLimit {
-			o.borrow(l, channel, piece)
+		if len(m.Content) > copyLimit {
+			l.borrow(channel, piece)
 			continue
 		}
 		l.reserve(len(piece) + frames.Overhead)
@@ -348,16 +313,6 @@ func (o *outbox) content(l *lane, before int, channel uint16, m *queue.Message) 
 		l.buf = append(l.buf, frames.FrameEnd)
 	}
 	return n
-}
-
-// borrow appends a body frame whose payload is written from where it is.
-func (o *outbox) borrow(l *lane, channel uint16, piece []byte) {
-	l.reserve(frames.HeaderSize)
-	l.buf = frames.AppendFrameHeader(l.buf, frames.TypeBody, channel, uint32(len(piece)))
-	l.seal()
-	l.chunks = append(l.chunks, chunk{bytes: piece})
-	l.reserve(1)
-	l.buf = append(l.buf, frames.FrameEnd)
 }
 
 // write is the writer goroutine.
@@ -377,24 +332,33 @@ func (o *outbox) gather() bool {
 	defer o.mu.Unlock()
 	o.iov, o.recycled = o.iov[:0], o.recycled[:0]
 	if o.failed == nil {
-		if !o.control.empty() {
-			o.control.take(o, writeBound)
-		}
-		if !o.bulk.empty() {
-			o.bulkOut += uint64(o.bulk.take(o, writeBound))
+		n := o.control.take(o, writeBound)
+		if o.control.empty() {
+			// Only now: a reply that is left there precedes its channel's
+			// deliveries.
+			o.bulkOut += uint64(o.bulk.take(o, writeBound-n))
 		}
 	}
 	if len(o.iov) > 0 {
 		return true
 	}
 	o.writing = false
-	if cap(o.iov) > 64 {
-		o.iov, o.recycled, o.buffers = nil, nil, nil
-	}
+	o.restLanes()
 	if o.finish && !o.closed {
 		o.shut(nil)
 	}
 	return false
+}
+
+// restLanes lets go of the memory that only a busy connection needs. Nothing
+// is being written. mu is held.
+func (o *outbox) restLanes() {
+	o.control.rest()
+	o.bulk.rest()
+	clear(o.iov[:cap(o.iov)])
+	if cap(o.iov) > 64 {
+		o.iov, o.recycled, o.buffers = nil, nil, nil
+	}
 }
 
 // flush does the system call.
@@ -421,7 +385,7 @@ func (o *outbox) wrote(n int64, err error) {
 	}
 	var starved []*consumer
 	if o.queued < limit/2 && len(o.starved) > 0 {
-		starved, o.starved = o.starved, nil
+		starved = o.takeStarved()
 	}
 	if err != nil {
 		o.shut(err)
@@ -442,7 +406,8 @@ func (o *outbox) shut(err error) {
 	o.closed, o.failed = true, io.ErrClosedPipe
 	o.budget.queued.Add(-int64(o.queued))
 	o.queued = 0
-	o.control, o.bulk, o.starved = lane{}, lane{}, nil
+	o.control, o.bulk = lane{}, lane{}
+	o.takeStarved()
 	o.room.Broadcast()
 	go o.onClosed(err)
 }
@@ -484,4 +449,11 @@ func (o *outbox) mustWait() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.overfull()
+}
+
+// isClosed says whether appends are dropped.
+func (o *outbox) isClosed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
 }

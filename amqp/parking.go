@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/queue"
 )
 
 // parking is why a channel's frames are put off: an answer waits for the
@@ -12,14 +13,18 @@ type parking struct {
 	ch     *channel
 	resume func() error // runs when the wait is over
 	commit bool         // tx.commit: a further method is an error
-	full   bool         // counted in conn.stalled
+	timer  *queue.Timer // of a delay
 	frames []frames.Frame
 	bytes  int
 }
 
-// parkedBound is how many bytes of frames may wait behind a parked channel
-// before the connection is not read any more.
-const parkedBound = 1 << 20
+// parkedBound is how many bytes of frames may wait behind a connection's
+// parked channels before it is not read any more; parkedFrame is what a frame
+// counts besides its payload.
+const (
+	parkedBound = 1 << 20
+	parkedFrame = 64
+)
 
 // afterStored runs a change of durable things and answers when it is safe.
 // conn.mu is held.
@@ -42,7 +47,7 @@ func (ch *channel) afterStored(change func(done func(error)) (wait bool, err err
 func (ch *channel) parkFor(d time.Duration, resume func() error) {
 	p := &parking{ch: ch, resume: resume}
 	ch.parked = p
-	ch.c.after(d, func() { p.stored(nil) })
+	p.timer = ch.c.server.after(d, func() { p.stored(nil) })
 }
 
 // stored ends the wait. Any goroutine, also the committer's and the clock's:
@@ -69,11 +74,39 @@ func (p *parking) over(err error) {
 	if err != nil {
 		c.fail(p.ch.id, err)
 	}
-	// If the channel parks again, the frames queue up there in order.
-	for _, f := range p.frames {
-		c.handle(f)
-	}
+	p.replay()
 	c.flushConfirms()
+}
+
+// replay has the frames that waited handled. When one of them parks the
+// channel again, the rest waits there. conn.mu is held.
+func (p *parking) replay() {
+	c := p.ch.c
+	if next := p.ch.parked; next != nil && !next.commit {
+		next.add(p.frames, p.bytes) // resume has parked it
+		return
+	}
+	for i, f := range p.frames {
+		c.handle(f)
+		p.frames[i].Payload = nil
+		p.bytes -= parkedSize(f)
+		// The frames may close the channel and open its number anew.
+		if ch := c.channels[p.ch.id]; ch != nil && ch.parked != nil && !ch.parked.commit {
+			ch.parked.add(p.frames[i+1:], p.bytes)
+			return
+		}
+	}
+}
+
+// add takes frames over whose payloads are copies already. conn.mu is held.
+func (p *parking) add(f []frames.Frame, bytes int) {
+	if p.frames == nil {
+		p.frames = f
+	} else {
+		p.frames = append(p.frames, f...)
+	}
+	p.bytes += bytes
+	p.ch.c.parkedBytes += bytes
 }
 
 // unpark ends the parking without running what waited. conn.mu is held.
@@ -83,11 +116,17 @@ func (ch *channel) unpark() {
 		return
 	}
 	ch.parked = nil
-	if p.full {
-		ch.c.stalled--
-		ch.c.resumed.Broadcast()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	c := ch.c
+	c.parkedBytes -= p.bytes
+	if c.parkedBytes <= parkedBound {
+		c.resumed.Broadcast()
 	}
 }
+
+func parkedSize(f frames.Frame) int { return parkedFrame + len(f.Payload) }
 
 // postpone keeps a copy of a frame for when the parking is over. conn.mu is
 // held.
@@ -101,11 +140,6 @@ func (ch *channel) postpone(f frames.Frame) error {
 		return frames.Errorf(frames.ChannelError, "unexpected command while processing 'tx.commit'").At(id)
 	}
 	f.Payload = append([]byte(nil), f.Payload...)
-	p.frames = append(p.frames, f)
-	p.bytes += len(f.Payload) + frames.Overhead
-	if p.bytes > parkedBound && !p.full {
-		p.full = true
-		ch.c.stalled++
-	}
+	p.add([]frames.Frame{f}, parkedSize(f))
 	return nil
 }

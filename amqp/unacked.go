@@ -28,7 +28,9 @@ type unackedList struct {
 }
 
 func (l *unackedList) push(i unackedItem) {
-	if l.head > 0 && len(l.items) == cap(l.items) {
+	// Compacting when little is free would move everything at each push of a
+	// consumer that is at its prefetch limit.
+	if len(l.items) == cap(l.items) && l.head+l.holes > len(l.items)/2 {
 		l.compact()
 	}
 	l.items = append(l.items, i)
