@@ -51,6 +51,7 @@ type Queue struct {
 	served    bool // it has had a consumer: auto-delete may apply
 	deleted   bool
 	settled   []uint64 // scratch: journaled entries settled in this call
+	offered   Entry    // scratch: a new entry while sinks look at it, which on the stack would escape
 
 	published, delivered, acked atomic.Uint64
 }
@@ -116,13 +117,21 @@ func (q *Queue) place(e Entry) {
 		q.wake()
 		return
 	}
-	for c := q.rota.next(); c != nil; c = q.rota.next() {
-		if q.offer(c, &e) {
-			q.flushSettled()
-			return
-		}
+	if q.rota.next() == nil || !q.hand(e) {
+		q.ready.push(e)
 	}
-	q.ready.push(e)
+}
+
+// hand offers a new entry, before which nothing waits, to one consumer after
+// the other. mu is held.
+func (q *Queue) hand(e Entry) (taken bool) {
+	q.offered = e
+	for c := q.rota.next(); c != nil && !taken; c = q.rota.next() {
+		taken = q.offer(c, &q.offered)
+	}
+	q.offered = Entry{}
+	q.flushSettled()
+	return taken
 }
 
 // offer gives e to c, or takes c out of the turn. mu is held.

@@ -1,7 +1,5 @@
 package queue
 
-import "container/heap"
-
 // Entry is one message in one queue. It is a value: it moves from the ready
 // order to the consumer's channel, and back when it is returned.
 type Entry struct {
@@ -50,7 +48,7 @@ func (r *readyOrder) push(e Entry) {
 
 func (r *readyOrder) giveBack(e Entry) {
 	l := r.levelOf(e)
-	heap.Push(&l.returned, e)
+	l.returned.push(e)
 	r.added(e)
 }
 
@@ -101,7 +99,7 @@ func (l *level) head() *Entry {
 func (l *level) pop() Entry {
 	f := l.fifo.head()
 	if len(l.returned) > 0 && (f == nil || l.returned[0].Seq < f.Seq) {
-		return heap.Pop(&l.returned).(Entry)
+		return l.returned.pop()
 	}
 	return l.fifo.pop()
 }
@@ -174,23 +172,49 @@ func (f *fifo) retire(b *block) {
 	f.spare = b
 }
 
-// entryHeap orders returned entries by Seq.
+// entryHeap orders returned entries by Seq: a binary heap, the least first.
+// Written out because container/heap would allocate for each entry.
 type entryHeap []Entry
 
-func (h entryHeap) Len() int           { return len(h) }
-func (h entryHeap) Less(i, j int) bool { return h[i].Seq < h[j].Seq }
-func (h entryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *entryHeap) Push(x any)        { *h = append(*h, x.(Entry)) }
-func (h *entryHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	e := old[n]
-	old[n] = Entry{}
-	*h = old[:n]
-	if n == 0 {
-		*h = nil
+func (h *entryHeap) push(e Entry) {
+	s := append(*h, e)
+	i := len(s) - 1
+	for i > 0 && s[(i-1)/2].Seq > e.Seq {
+		s[i] = s[(i-1)/2]
+		i = (i - 1) / 2
 	}
-	return e
+	s[i] = e
+	*h = s
+}
+
+// heapKept is the most entries of memory that an empty heap keeps.
+const heapKept = 16
+
+// pop removes the least; there must be one.
+func (h *entryHeap) pop() Entry {
+	s := *h
+	least, last := s[0], s[len(s)-1]
+	s[len(s)-1] = Entry{}
+	s = s[:len(s)-1]
+	if *h = s; len(s) == 0 {
+		if cap(s) > heapKept {
+			*h = nil
+		}
+		return least
+	}
+	i := 0
+	for child := 1; child < len(s); child = 2*i + 1 {
+		if child+1 < len(s) && s[child+1].Seq < s[child].Seq {
+			child++
+		}
+		if s[child].Seq >= last.Seq {
+			break
+		}
+		s[i] = s[child]
+		i = child
+	}
+	s[i] = last
+	return least
 }
 
 // each visits every waiting entry, in no promised order.

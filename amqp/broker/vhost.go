@@ -103,10 +103,10 @@ func (v *VHost) asBefore(done func(error)) (wait bool) {
 type afterBarrier struct{ done func(error) }
 
 // Stored implements persist.Waiter.
-func (f *afterBarrier) Stored(_ uint64, err error) { f.done(err) }
+func (a *afterBarrier) Stored(_ uint64, err error) { a.done(err) }
 
 // Flush implements persist.Waiter.
-func (f *afterBarrier) Flush() {}
+func (a *afterBarrier) Flush() {}
 
 // refuseDeleted keeps a connection that has not been closed yet from making
 // things in a virtual host that has gone: they would be back with it after a
