@@ -254,9 +254,12 @@ func (ch *channel) settle(tag uint64, multiple bool, o outcome) error {
 	ch.mu.Unlock()
 	ch.observeSettled(items, o)
 	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) {
-		if o == requeued {
+		switch o {
+		case requeued:
 			q.Requeue(entries)
-		} else {
+		case rejected:
+			q.Reject(entries)
+		default:
 			q.Settle(entries)
 		}
 	})

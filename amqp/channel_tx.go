@@ -1,6 +1,8 @@
 package amqp
 
 import (
+	"errors"
+
 	"github.com/warrenmq/warren/amqp/broker"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/queue"
@@ -81,7 +83,7 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 	}
 	t := ch.tx
 	ch.tx = &transaction{}
-	var all queue.Transaction
+	all := queue.Transaction{Whole: true}
 	for _, p := range t.publishes {
 		if p.returned {
 			ch.returnUnroutable(p.Message)
@@ -92,11 +94,18 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 	ch.settleHeld(t, &all)
 	err := ch.afterStored(func(func(error)) (bool, error) {
 		ch.parked.commit = true
-		return queue.Commit(all, ch.c.server.broker.Store(), ch.parked, 0), nil
+		return queue.Commit(all, ch.c.server.broker.Store(), ch.parked, 0)
 	}, func() error { return ch.reply(&frames.TxCommitOk{}) })
+	if errors.Is(err, queue.ErrRefused) {
+		// Nothing was done; what was to be acknowledged goes back.
+		ch.giveBack(t.heldItems(nil))
+		err = frames.Errorf(frames.PreconditionFailed, "partial tx completion")
+	}
 	ch.resumeAll()
 	return err
 }
+
+var fates = [...]queue.Fate{acked: queue.Acknowledge, rejected: queue.Refuse, requeued: queue.Requeue}
 
 // settleHeld gives the held deliveries' credit back and adds them to the
 // transaction.
@@ -108,7 +117,7 @@ func (ch *channel) settleHeld(t *transaction, all *queue.Transaction) {
 		ch.observeSettled(h.items, h.outcome)
 		ch.byQueue(h.items, func(q *broker.Queue, entries []queue.Entry) {
 			all.Settlements = append(all.Settlements, queue.Settlement{
-				Queue: q.Queue, Entries: append([]queue.Entry(nil), entries...), Requeue: h.outcome == requeued,
+				Queue: q.Queue, Entries: append([]queue.Entry(nil), entries...), Fate: fates[h.outcome],
 			})
 		})
 	}

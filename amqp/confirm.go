@@ -7,7 +7,7 @@ type confirmState uint8
 
 const (
 	unresolved confirmState = iota
-	guarded    // unresolved, and acknowledgements before it are not safe yet
+	guarded                 // unresolved, and acknowledgements before it are not safe yet
 	confirmed
 	refused
 	told // confirmed or refused out of order, and the client knows
@@ -206,6 +206,17 @@ func (a *acksStored) Stored(seq uint64, err error) {
 
 // Flush implements persist.Waiter.
 func (a *acksStored) Flush() { a.ch.Flush() }
+
+// refuseNow resolves a publish that a full queue refused. conn.mu is held.
+func (ch *channel) refuseNow(seq uint64) {
+	if seq == 0 {
+		return
+	}
+	ch.mu.Lock()
+	ch.resolve(seq, refused)
+	ch.mu.Unlock()
+	ch.markDirty()
+}
 
 // markDirty has the batch's end flush this channel's confirms. conn.mu is
 // held.

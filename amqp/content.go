@@ -172,10 +172,11 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 // is safe. conn.mu is held.
 func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) {
 	if !m.Persistent || !journaled(queues) {
-		for _, q := range queues {
-			q.Publish(m)
+		if publish(m, queues) {
+			ch.confirmNow(seq)
+		} else {
+			ch.refuseNow(seq)
 		}
-		ch.confirmNow(seq)
 		return
 	}
 	record := m.Track(nil, 0)
@@ -185,14 +186,26 @@ func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) 
 		record.Init(m, ch, seq)
 	}
 	record.Hold()
-	for _, q := range queues {
-		q.Publish(m)
+	if !publish(m, queues) {
+		ch.refuseNow(seq) // the first outcome counts: a copy that is stored changes nothing
 	}
 	store := ch.c.server.broker.Store()
 	record.Release(store)
 	if guarded {
 		store.Barrier(&ch.acks, seq)
 	}
+}
+
+// publish gives the message to its queues. False: one of them is full and
+// refused it; the others keep their copies, as in RabbitMQ.
+func publish(m *queue.Message, queues []*queue.Queue) bool {
+	taken := true
+	for _, q := range queues {
+		if q.Publish(m) == queue.Refused {
+			taken = false
+		}
+	}
+	return taken
 }
 
 func journaled(queues []*queue.Queue) bool {

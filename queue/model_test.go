@@ -96,7 +96,7 @@ func (m *machine) newMessage(t *rapid.T) (*Message, modelEntry) {
 
 func (m *machine) publish(t *rapid.T) {
 	msg, e := m.newMessage(t)
-	if !m.q.Publish(msg) {
+	if m.q.Publish(msg) != Taken {
 		t.Fatal("publish was refused")
 	}
 	m.wait(e)
@@ -359,16 +359,16 @@ func (m *machine) commit(t *rapid.T) {
 	var published []modelEntry
 	for range rapid.IntRange(0, 3).Draw(t, "publishes") {
 		msg, e := m.newMessage(t)
-		tx.Enqueues = append(tx.Enqueues, Enqueue{msg, []*Queue{m.q}})
+		tx.Enqueues = append(tx.Enqueues, Enqueue{Message: msg, Queues: []*Queue{m.q}})
 		published = append(published, e)
 	}
 	held := m.held
 	m.held = nil
 	requeue := rapid.Bool().Draw(t, "requeue")
 	if len(held) > 0 {
-		tx.Settlements = []Settlement{{m.q, entries(held), requeue}}
+		tx.Settlements = []Settlement{{m.q, entries(held), fateOf(requeue)}}
 	}
-	if Commit(tx, nil, nil, 0) {
+	if commit(tx, nil, nil, 0) {
 		t.Fatal("a commit without a store says that it waits for one")
 	}
 	m.place(published)
@@ -422,7 +422,7 @@ func (m *machine) afterDelete(t *rapid.T) {
 		m.q.Settle(entries(m.match(t, c))) // a late ack is silently ok
 	}
 	m.q.Requeue(entries(m.held))
-	if m.q.Publish(text("late")) || !m.q.Deleted() {
+	if m.q.Publish(text("late")) == Taken || !m.q.Deleted() {
 		t.Fatal("a deleted queue takes messages")
 	}
 	if _, _, ok, err := m.q.Get(true); ok || !errors.Is(err, ErrDeleted) {

@@ -28,6 +28,17 @@ type Config struct {
 	Journal Journal
 	// Pump serves deliveries beyond deliverBound.
 	Pump *Pump
+	// Clock is message time; nil for a queue in which nothing expires.
+	Clock *Clock
+	// Rules are the queue's limits and times; nil is NoRules.
+	Rules *Rules
+	// Bury dead-letters what died in the queue; Rules.DeadLetters says whether
+	// it is to be called. On a goroutine of the pump, with no lock held. It ends
+	// with a Transaction that settles the entries.
+	Bury func(q *Queue, dead []Dead)
+	// Lapsed deletes a queue whose Rules.Expires has passed. On a goroutine of
+	// the pump.
+	Lapsed func(q *Queue)
 }
 
 // Queue is one queue: the messages that wait, in order, and the consumers
@@ -50,8 +61,18 @@ type Queue struct {
 	pumping   bool // the pump has this queue as a task
 	served    bool // it has had a consumer: auto-delete may apply
 	deleted   bool
-	settled   []uint64 // scratch: journaled entries settled in this call
-	offered   Entry    // scratch: a new entry while sinks look at it, which on the stack would escape
+	// Messages of the transaction under way that have no place yet.
+	arriving               int
+	arrivingBytes          int64
+	rules                  Rules
+	ruled                  bool      // something can expire or overflow: tidy has work
+	single                 *Consumer // the active one of a queue with a single active consumer
+	dead                   []Dead    // waits to be dead-lettered
+	burying                bool      // the pump has the burial as a task
+	expiryTimer, idleTimer *Timer
+	expiryDue, idleSince   int64    // milliseconds of message time; due 0: not set
+	settled                []uint64 // scratch: journaled entries settled in this call
+	offered                Entry    // scratch: a new entry while sinks look at it, which on the stack would escape
 
 	published, delivered, acked atomic.Uint64
 }
@@ -78,25 +99,52 @@ var (
 
 // New makes an empty queue.
 func New(c Config) *Queue {
-	return &Queue{Config: c, ready: newReadyOrder(c.MaxPriority), nextSeq: 1}
+	q := &Queue{Config: c, ready: newReadyOrder(c.MaxPriority), nextSeq: 1}
+	rules := NoRules()
+	if c.Rules != nil {
+		rules = *c.Rules
+	}
+	q.setRules(rules)
+	return q
 }
 
+// Outcome is what became of a publish in one queue.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Taken   Outcome = iota
+	Gone            // the queue has been deleted
+	Refused         // the queue is full and refuses more
+)
+
 // Publish takes a message: to the consumer whose turn it is when nothing
-// waits before it, else to the end of its priority. False: the queue has
-// gone, the message was not taken. A persistent message for a durable queue
-// must have been tracked (Message.Track) before.
-func (q *Queue) Publish(m *Message) bool {
+// waits before it, else to the end of its priority. A persistent message for a
+// durable queue must have been tracked (Message.Track) before.
+func (q *Queue) Publish(m *Message) Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.deleted {
-		return false
+		return Gone
+	}
+	if q.ruled && q.refuses(m) {
+		q.turnAway(m)
+		return Refused
 	}
 	e := q.admit(m)
 	if e.Journaled {
 		q.Journal.Append(e.Seq, m.record, meta(&e))
 	}
 	q.place(e)
-	return true
+	q.tidy()
+	return Taken
+}
+
+// turnAway refuses a message of a full queue. mu is held.
+func (q *Queue) turnAway(m *Message) {
+	if q.rules.Overflow == RejectPublishAndBury {
+		q.kill(Entry{Message: m}, MaxLength)
+	}
 }
 
 // admit makes the message's entry. mu is held.
@@ -104,6 +152,9 @@ func (q *Queue) admit(m *Message) Entry {
 	e := Entry{Message: m, Seq: q.nextSeq, Journaled: m.Persistent && q.Journal != nil}
 	if q.MaxPriority > 0 {
 		e.Priority = uint8(min(int(m.Priority), q.MaxPriority))
+	}
+	if m.Expiration >= 0 || q.rules.TTL >= 0 {
+		e.Expiry = q.expiryOf(m)
 	}
 	q.nextSeq++
 	q.published.Add(1)
@@ -174,6 +225,11 @@ func (q *Queue) drain(bound int) (more bool) {
 		if bound == 0 {
 			return true
 		}
+		if q.ruled {
+			if q.expireHeads(); q.ready.count == 0 {
+				return false
+			}
+		}
 		if q.offer(c, q.ready.head()) {
 			q.ready.pop()
 			bound--
@@ -199,6 +255,7 @@ func (q *Queue) serve() {
 	if q.drain(deliverBound) {
 		q.wake()
 	}
+	q.tidy()
 }
 
 // Run implements Task for the pump.
@@ -209,6 +266,7 @@ func (q *Queue) Run() (more bool) {
 		return true
 	}
 	q.pumping = false
+	q.tidy()
 	return false
 }
 
@@ -221,11 +279,14 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	switch {
 	case q.deleted:
 		return ErrDeleted
-	case q.exclusive != nil, c.Exclusive && len(q.consumers) > 0:
+	case q.exclusive != nil, c.Exclusive && (len(q.consumers) > 0 || q.rules.SingleActive):
 		return ErrExclusive
 	}
 	c.queue = q
 	q.consumers = append(q.consumers, c)
+	if q.single == nil && q.rules.SingleActive {
+		q.single = c
+	}
 	q.served = true
 	if c.Exclusive {
 		q.exclusive = c
@@ -240,8 +301,10 @@ func (q *Queue) Resume(c *Consumer) {
 	if q.deleted || c.queue != q {
 		return
 	}
-	q.rota.enter(c)
-	q.serve()
+	if q.mayServe(c) {
+		q.rota.enter(c)
+		q.serve()
+	}
 }
 
 // RemoveConsumer ends a consumer: once it returns, nothing is delivered to
@@ -261,6 +324,10 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 	if q.exclusive == c {
 		q.exclusive = nil
 	}
+	q.succeed(c)
+	if len(q.consumers) == 0 {
+		q.touch()
+	}
 	return q.AutoDelete && q.served && len(q.consumers) == 0 && !q.deleted
 }
 
@@ -273,10 +340,13 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	if q.deleted {
 		return e, 0, false, ErrDeleted
 	}
+	q.touch()
+	q.tidy()
 	if q.ready.count == 0 {
 		return e, 0, false, nil
 	}
 	e = q.ready.pop()
+	q.tidy()
 	q.delivered.Add(1)
 	if !noAck {
 		q.unacked++
@@ -313,6 +383,7 @@ func (q *Queue) Requeue(entries []Entry) {
 	}
 	q.takeBack(entries)
 	q.serve()
+	q.tidy()
 }
 
 func (q *Queue) takeBack(entries []Entry) {
@@ -359,13 +430,14 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 		return 0, err
 	}
 	q.deleted = true
+	q.stopTimers()
 	count = q.ready.count
 	gone := q.consumers
 	for _, c := range gone {
 		q.rota.leave(c)
 		c.queue = nil
 	}
-	q.consumers, q.exclusive = nil, nil
+	q.consumers, q.exclusive, q.single = nil, nil, nil
 	q.ready = newReadyOrder(q.MaxPriority)
 	q.mu.Unlock()
 	for _, c := range gone {

@@ -82,7 +82,33 @@ func (r *readyOrder) head() *Entry {
 // pop removes the head; there must be one.
 func (r *readyOrder) pop() Entry {
 	r.head() // moves top to a level that holds something
-	e := r.levels[r.top].pop()
+	return r.popLevel(r.top)
+}
+
+// nextExpiry is the earliest expiry among the heads of the priorities; 0 when
+// none of them expires.
+func (r *readyOrder) nextExpiry() int64 {
+	var next int64
+	for i := 0; i <= r.top && r.count > 0; i++ {
+		if e := r.levels[i].head(); e != nil && e.Expiry != 0 && (next == 0 || e.Expiry < next) {
+			next = e.Expiry
+		}
+	}
+	return next
+}
+
+// popExpired removes a head that has expired at now.
+func (r *readyOrder) popExpired(now int64) (Entry, bool) {
+	for i := r.top; i >= 0 && r.count > 0; i-- {
+		if e := r.levels[i].head(); e != nil && e.Expiry != 0 && e.Expiry <= now {
+			return r.popLevel(i), true
+		}
+	}
+	return Entry{}, false
+}
+
+func (r *readyOrder) popLevel(i int) Entry {
+	e := r.levels[i].pop()
 	r.count--
 	r.bytes -= int64(len(e.Message.Content))
 	return e

@@ -184,7 +184,7 @@ func (s *stage) publish(a scriptArgs) error {
 	for _, name := range a.names {
 		m := text(name)
 		m.Priority = uint8(a.number("priority"))
-		if !s.q.Publish(m) {
+		if s.q.Publish(m) != Taken {
 			return ErrDeleted
 		}
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/warrenmq/warren/persist"
@@ -11,30 +12,55 @@ import (
 type Enqueue struct {
 	Message *Message
 	Queues  []*Queue
+	// Redelivered marks the message as handed out before.
+	Redelivered bool
 }
 
-// Settlement is entries of one queue that are settled or returned.
+// Settlement is entries of one queue that end or are returned.
 type Settlement struct {
 	Queue   *Queue
 	Entries []Entry
-	Requeue bool
+	Fate    Fate
 }
+
+// Fate is what becomes of a settlement's entries.
+type Fate uint8
+
+// The fates.
+const (
+	Acknowledge Fate = iota // delivered, and done with
+	Requeue                 // delivered, and given back
+	Refuse                  // delivered, and dead-lettered or dropped
+	Inter                   // dead (Config.Bury), and dealt with by this transaction
+)
 
 // Transaction is what tx.commit does at once: all or nothing, also on disk.
 type Transaction struct {
 	Enqueues    []Enqueue
 	Settlements []Settlement
+	// Whole has the transaction fail if a queue refuses a message; otherwise
+	// that queue is left out.
+	Whole bool
 }
+
+// ErrRefused: a queue of a transaction that must be whole is full.
+var ErrRefused = errors.New("a queue refuses more messages")
 
 // Commit does everything in t under the locks of all its queues, taken by id,
 // so that nobody sees a part of it. What must be durable goes to the store as
 // one group; w.Stored(token) is called once when it is safe. journaled false:
 // nothing had to be, w is not called. Queues that have gone are left out, as
-// a publish to them would be.
-func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64) (journaled bool) {
+// a publish to them would be. ErrRefused: nothing was done.
+func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64) (journaled bool, err error) {
 	queues := t.queues()
 	for _, q := range queues {
 		q.mu.Lock()
+	}
+	if t.Whole && t.refused() {
+		for _, q := range slices.Backward(queues) {
+			q.mu.Unlock()
+		}
+		return false, ErrRefused
 	}
 	var group persist.Group
 	placed := t.admit(&group)
@@ -45,18 +71,53 @@ func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64)
 		store.Submit(&group, w, token)
 	}
 	for _, p := range placed.entries {
+		p.queue.arriving, p.queue.arrivingBytes = 0, 0
 		p.queue.place(p.entry)
 	}
 	for i := range t.Settlements {
-		if s := &t.Settlements[i]; s.Requeue && !s.Queue.deleted {
-			s.Queue.takeBack(s.Entries)
-		}
+		t.Settlements[i].finish()
 	}
 	for _, q := range slices.Backward(queues) {
 		q.serve()
+		q.tidy()
 		q.mu.Unlock()
 	}
-	return journaled
+	return journaled, nil
+}
+
+// refused says whether a queue would refuse one of the messages. All locks
+// are held.
+func (t *Transaction) refused() bool {
+	more := map[*Queue][2]int64{}
+	for _, e := range t.Enqueues {
+		for _, q := range e.Queues {
+			if q.deleted || q.rules.Overflow == DropHead || !q.rules.limited() {
+				continue
+			}
+			n := more[q]
+			n = [2]int64{n[0] + 1, n[1] + int64(len(e.Message.Content))}
+			if more[q] = n; q.rules.over(q.ready.count+int(n[0]), q.ready.bytes+n[1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// finish does the part of a settlement that is in memory. The queue's lock is
+// held.
+func (s *Settlement) finish() {
+	q := s.Queue
+	switch {
+	case q.deleted:
+	case s.Fate == Requeue:
+		q.takeBack(s.Entries)
+	case s.Fate == Refuse:
+		for _, e := range s.Entries {
+			q.kill(e, Rejected)
+		}
+		q.flushSettled()
+	}
 }
 
 // queues lists the transaction's queues once each, by id.
@@ -90,7 +151,14 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 			if q.deleted {
 				continue
 			}
+			if q.ruled && q.refuses(e.Message) {
+				q.turnAway(e.Message)
+				continue
+			}
 			entry := q.admit(e.Message)
+			entry.Redelivered = e.Redelivered
+			q.arriving++
+			q.arrivingBytes += int64(len(e.Message.Content))
 			if entry.Journaled {
 				if e.Message.record == nil {
 					e.Message.Track(nil, 0)
@@ -108,11 +176,15 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 // group.
 func (t *Transaction) settle(g *persist.Group) (journaled bool) {
 	for _, s := range t.Settlements {
-		s.Queue.unacked -= len(s.Entries)
-		if s.Requeue || s.Queue.deleted {
+		if s.Fate != Inter {
+			s.Queue.unacked -= len(s.Entries)
+		}
+		if s.Queue.deleted || s.Fate == Requeue || s.Fate == Refuse {
 			continue
 		}
-		s.Queue.acked.Add(uint64(len(s.Entries)))
+		if s.Fate == Acknowledge {
+			s.Queue.acked.Add(uint64(len(s.Entries)))
+		}
 		for _, e := range s.Entries {
 			if e.Journaled {
 				s.Queue.Journal.SettleIn(g, e.Seq)

@@ -39,8 +39,8 @@ func move(from, to *Queue, store *persist.Store, w persist.Waiter, token uint64)
 		return false
 	}
 	m := persistent(string(e.Message.Content), 0)
-	Commit(Transaction{
-		Enqueues:    []Enqueue{{m, []*Queue{to}}},
+	commit(Transaction{
+		Enqueues:    []Enqueue{{Message: m, Queues: []*Queue{to}}},
 		Settlements: []Settlement{{Queue: from, Entries: []Entry{e}}},
 	}, store, w, token)
 	return true
@@ -103,10 +103,10 @@ func TestCommitDeliversAndReturns(t *testing.T) {
 	ca, cb := consume(t, a, "ca", 3), consume(t, b, "cb", unlimited)
 	got := ca.take()
 	m, n := text("m"), text("n")
-	journaled := Commit(Transaction{
-		Enqueues: []Enqueue{{m, []*Queue{a, b}}, {n, []*Queue{b}}},
+	journaled := commit(Transaction{
+		Enqueues: []Enqueue{{Message: m, Queues: []*Queue{a, b}}, {Message: n, Queues: []*Queue{b}}},
 		Settlements: []Settlement{
-			{Queue: a, Entries: got[:1]}, {Queue: a, Entries: got[1:], Requeue: true},
+			{Queue: a, Entries: got[:1]}, {Queue: a, Entries: got[1:], Fate: Requeue},
 		},
 	}, nil, nil, 0)
 	if journaled {
@@ -132,9 +132,9 @@ func TestCommitOfABacklog(t *testing.T) {
 	var want []string
 	for i := range 2*deliverBound + pumpBound {
 		want = append(want, fmt.Sprint(i))
-		tx.Enqueues = append(tx.Enqueues, Enqueue{text(want[i]), []*Queue{q}})
+		tx.Enqueues = append(tx.Enqueues, Enqueue{Message: text(want[i]), Queues: []*Queue{q}})
 	}
-	Commit(tx, nil, nil, 0)
+	commit(tx, nil, nil, 0)
 	quiet(q)
 	if got := bodies(c.take()); !slices.Equal(got, want) {
 		t.Fatalf("%d of %d messages came, or out of order", len(got), len(want))
@@ -155,18 +155,18 @@ func TestCommitWithDeletedQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := Transaction{
-		Enqueues:    []Enqueue{{persistent("m", 0), []*Queue{gone, kept}}},
+		Enqueues:    []Enqueue{{Message: persistent("m", 0), Queues: []*Queue{gone, kept}}},
 		Settlements: []Settlement{{Queue: gone, Entries: []Entry{e}}},
 	}
-	if !Commit(tx, s, r, 2) {
+	if !commit(tx, s, r, 2) {
 		t.Fatal("the commit of a durable message waits for nothing")
 	}
 	r.wait(t, 2)
 	if n := gone.Counts(); n.Ready != 0 || n.Unacked != 0 {
 		t.Fatalf("the deleted queue has %+v", n)
 	}
-	onlyGone := Transaction{Enqueues: []Enqueue{{persistent("n", 0), []*Queue{gone}}}}
-	if Commit(onlyGone, s, r, 3) {
+	onlyGone := Transaction{Enqueues: []Enqueue{{Message: persistent("n", 0), Queues: []*Queue{gone}}}}
+	if commit(onlyGone, s, r, 3) {
 		t.Fatal("a commit that does nothing waits")
 	}
 	stop(t, s, kept)
@@ -243,7 +243,7 @@ func TestCommitOnAClosedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newReceipts()
-	if !Commit(Transaction{Enqueues: []Enqueue{{persistent("m", 0), []*Queue{q}}}}, s, r, 1) {
+	if !commit(Transaction{Enqueues: []Enqueue{{Message: persistent("m", 0), Queues: []*Queue{q}}}}, s, r, 1) {
 		t.Fatal("a durable message waits for nothing")
 	}
 	r.mu.Lock()
@@ -251,4 +251,20 @@ func TestCommitOnAClosedStore(t *testing.T) {
 	if r.stored[1] != 1 || r.failed == nil {
 		t.Fatalf("told %d times, error %v", r.stored[1], r.failed)
 	}
+}
+
+// commit is Commit for transactions that no queue refuses.
+func commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64) (journaled bool) {
+	journaled, err := Commit(t, store, w, token)
+	if err != nil {
+		panic(err)
+	}
+	return journaled
+}
+
+func fateOf(requeue bool) Fate {
+	if requeue {
+		return Requeue
+	}
+	return Acknowledge
 }

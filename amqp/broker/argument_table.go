@@ -147,10 +147,6 @@ var consumeChecks = []argumentCheck{
 	{argStreamOffset, checkStreamOffset},
 }
 
-// enforced are the arguments of classic queues that this version acts on, or that ask for nothing a single
-// node could do differently.
-var enforced = []string{argMaxPriority, argQueueType, argQueueMode, argQueueVersion, argMasterLocator, argLeaderLocator}
-
 // findQueueType returns the row of a type.
 func findQueueType(name string) (*queueTypeRow, bool) {
 	for i := range queueTypes {

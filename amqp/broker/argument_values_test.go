@@ -3,7 +3,6 @@ package broker
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/warrenmq/warren/frames"
@@ -84,16 +83,4 @@ func TestAnyArguments(t *testing.T) {
 			t.Fatalf("not equivalent to itself: %v", err)
 		}
 	})
-}
-
-func TestUnenforcedArguments(t *testing.T) {
-	args := table("x-message-ttl", int32(1), "x-queue-type", "classic", "x-overflow", "drop-head", "x-queue-mode", "lazy", "foo", "bar",
-		"x-max-priority", int32(1), "x-message-ttl", int32(2), "x-queue-version", int32(2), "x-queue-leader-locator", "balanced",
-		"x-queue-master-locator", "random", "x-max-age", "5s")
-	if diff := cmp.Diff([]string{"x-message-ttl", "x-overflow"}, unenforcedArguments(args)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := unenforcedArguments(nil); got != nil {
-		t.Errorf("of no arguments: %q", got)
-	}
 }

@@ -324,17 +324,3 @@ func checkConsumeArguments(p compat.Profile, vhost, queue, queueType string, arg
 	n, _ := integer(v)
 	return int(n), nil
 }
-
-// unenforcedArguments names the arguments of a classic queue that are checked but not acted on in this
-// version, each once in their order, so that the caller can say so in the log. Any goroutine.
-func unenforcedArguments(args frames.Table) []string {
-	var names []string
-	for i := range args {
-		key := args[i].Key
-		known := slices.ContainsFunc(queueTypes[0].queue, func(a knownArgument) bool { return a.name == key })
-		if known && !slices.Contains(enforced, key) && !slices.Contains(names, key) {
-			names = append(names, key)
-		}
-	}
-	return names
-}

@@ -66,6 +66,7 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 }
 
 func declared(q *Queue) DeclareResult {
+	q.Touch()
 	n := q.Counts()
 	return DeclareResult{Queue: q.Name, Messages: uint32(n.Ready), Consumers: uint32(n.Consumers)}
 }
@@ -137,9 +138,6 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 	if spec.Type != "classic" {
 		return nil, frames.Errorf(frames.NotImplemented, "%s: queues of type '%s' are not implemented in this version of Warren", queueText(v.Name, name), spec.Type)
 	}
-	if ignored := unenforcedArguments(m.Arguments); len(ignored) > 0 {
-		v.log.Warn("queue arguments are accepted but not acted on in this version", "queue", name, "arguments", strings.Join(ignored, " "))
-	}
 	config := queue.Config{
 		VHost: v.Name, Name: name, Durable: durable, AutoDelete: m.AutoDelete,
 		Arguments: spec.Arguments, MaxPriority: spec.MaxPriority,
@@ -152,11 +150,15 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 
 // makeQueue makes a queue of a checked configuration, new or recovered.
 func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
-	config.ID, config.Pump = id, v.broker.pump
+	config.ID, config.Pump, config.Clock = id, v.broker.pump, v.broker.Clock
+	rules, dl := rulesOf(config.Arguments)
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
 	if q.stored {
 		config.Journal = queue.StoreJournal(v.broker.store.Log(id))
 	}
+	config.Rules = &rules
+	config.Bury = func(_ *queue.Queue, dead []queue.Dead) { v.bury(q, dl, dead) }
+	config.Lapsed = func(*queue.Queue) { v.lapse(q) }
 	q.Queue = queue.New(config)
 	q.destination = &destination{queue: q}
 	return q

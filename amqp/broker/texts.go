@@ -10,6 +10,7 @@ import (
 var (
 	transientExchangesSurvive = &compat.TransientExchangesSurvive
 	logExchange               = &compat.LogExchange
+	deathKeepsRedelivered     = &compat.DeathKeepsRedelivered
 )
 
 func noExchange(vhost, name string) *frames.Error {

@@ -130,6 +130,8 @@ var (
 
 	MaxTopicHashes = Row[int]{"most # wildcards in the key of a topic binding; 0 = any number", verified, 0, 2}
 
+	DeathKeepsRedelivered = Row[bool]{"a dead-lettered message that was delivered before its death is marked redelivered", verified, false, true}
+
 	ExpirationNormalised = Row[bool]{"the expiration property is delivered without sign and leading zeros", verified, false, true}
 
 	ReplyQueues = Row[bool]{"direct reply names are queues of a type of their own, with refusals of their own", verified, false, true}
