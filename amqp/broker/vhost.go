@@ -95,18 +95,19 @@ func (v *VHost) asBefore(done func(error)) (wait bool) {
 	if v.unstored.Load() == 0 || done == nil {
 		return false
 	}
-	v.broker.store.Barrier(afterBarrier(done), 0)
+	v.broker.store.Barrier(&afterBarrier{done}, 0)
 	return true
 }
 
-// afterBarrier is a persist.Waiter of one call.
-type afterBarrier func(error)
+// afterBarrier is a persist.Waiter of one call; a pointer to it, because a
+// waiter has to be comparable and a func is not.
+type afterBarrier struct{ done func(error) }
 
 // Stored implements persist.Waiter.
-func (f afterBarrier) Stored(_ uint64, err error) { f(err) }
+func (a *afterBarrier) Stored(_ uint64, err error) { a.done(err) }
 
 // Flush implements persist.Waiter.
-func (f afterBarrier) Flush() {}
+func (a *afterBarrier) Flush() {}
 
 // refuseDeleted keeps a connection that has not been closed yet from making
 // things in a virtual host that has gone: they would be back with it after a
