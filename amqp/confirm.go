@@ -19,7 +19,8 @@ type confirms struct {
 	next   uint64         // sequence number of the next publish; 0: not confirming
 	base   uint64         // the first that is not settled with the client
 	states []confirmState // a ring: of base, base+1, ...
-	early  int            // resolved but not told beyond the first unresolved, at most
+	early  int            // resolved, and the client does not know
+	gaps   bool           // an interceptor dropped one: multiple would tell it
 }
 
 func (t *confirms) at(seq uint64) *confirmState { return &t.states[seq&uint64(len(t.states)-1)] }
@@ -64,7 +65,9 @@ func (t *confirms) resolve(seq uint64, s confirmState) {
 	}
 	if p := t.at(seq); *p <= guarded {
 		*p = s
-		if s != told {
+		if s == told {
+			t.gaps = true
+		} else {
 			t.early++
 		}
 	}
@@ -85,9 +88,12 @@ func (t *confirms) flush(send func(seq uint64, multiple, nack bool)) {
 		if s == told {
 			continue
 		}
-		run := t.base - first
-		t.early -= int(run)
-		send(t.base-1, run > 1, s == refused)
+		t.early -= int(t.base - first)
+		last := t.base - 1
+		for ; t.gaps && first < last; first++ {
+			send(first, false, s == refused)
+		}
+		send(last, first < last, s == refused)
 	}
 	for seq := t.base; t.early > 0 && seq < t.next; seq++ {
 		if p := t.at(seq); *p == confirmed || *p == refused {

@@ -9,7 +9,7 @@ import (
 // unsentLimit is how many bytes the kernel holds that it has not sent yet,
 // because the peer does not read. What is in there cannot be overtaken by a
 // control frame.
-const unsentLimit = 64 << 10
+const unsentLimit = 32 << 10
 
 // tcpNotSentLowat is TCP_NOTSENT_LOWAT of linux/tcp.h, which package syscall
 // does not name.

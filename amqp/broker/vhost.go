@@ -99,7 +99,8 @@ func (v *VHost) asBefore(done func(error)) (wait bool) {
 	return true
 }
 
-// afterBarrier is a persist.Waiter of one call.
+// afterBarrier is a persist.Waiter of one call; a pointer to it, because a
+// waiter has to be comparable and a func is not.
 type afterBarrier struct{ done func(error) }
 
 // Stored implements persist.Waiter.
