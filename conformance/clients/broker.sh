@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Starts, restarts and stops Warren for the scripts here. To be sourced, not run.
 #
 #   broker_build            sets WARREN_BIN, unless it is set
