@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Starts, restarts and stops Warren for the scripts here. To be sourced, not run.
 #
 #   broker_build            sets WARREN_BIN, unless it is set
@@ -12,6 +13,7 @@
 #   FOLDER/ready    what --ready-file writes; gone while the broker is down
 #   FOLDER/again    made by FOLDER/restart: start again after the coming exit
 #   FOLDER/exits    the exit codes, one a line
+#   FOLDER/gone     made when the broker has ended and will not start again
 #   FOLDER/log      output of all runs
 
 # broker_build: build Warren from this checkout.
@@ -27,12 +29,14 @@ broker_loop() {
   while :; do
     rm -f "$folder/again"
     code=0
-    "$WARREN_BIN" serve --data-dir "$folder/data" --listen "127.0.0.1:$port" \
-      --compat "$compat" --ready-file "$folder/ready" >>"$folder/log" 2>&1 || code=$?
+    # The other listeners would take ports that someone else may have.
+    WARREN_MANAGEMENT=off WARREN_PROMETHEUS=off "$WARREN_BIN" serve --data-dir "$folder/data" \
+      --listen "127.0.0.1:$port" --compat "$compat" --ready-file "$folder/ready" >>"$folder/log" 2>&1 || code=$?
     echo "$code" >>"$folder/exits"
-    [ -e "$folder/again" ] || return 0
+    [ -e "$folder/again" ] || break
     port=$(cat "$folder/port") # the one taken by the first run
   done
+  touch "$folder/gone"
 }
 
 # broker_value FILE NAME: a string or number out of the one JSON object in FILE.
@@ -40,15 +44,21 @@ broker_value() {
   sed -n "s/.*\"$2\": *\"\{0,1\}\([^\",}]*\).*/\1/p" "$1"
 }
 
+# broker_log FOLDER: what its log says last, or the begin of a crash.
+broker_log() {
+  grep -m 1 -A 40 -E '^(panic|fatal error|SIG[A-Z]+|WARNING: DATA RACE)' "$1/log" || tail -n 20 "$1/log"
+}
+
 # broker_await FOLDER: wait until clients can connect; fail if that takes over 30 s.
 broker_await() {
   local tries
   for ((tries = 0; tries < 600; tries++)); do
     if [ -s "$1/ready" ]; then return 0; fi
+    if [ -e "$1/gone" ]; then break; fi
     sleep 0.05
   done
-  echo "the broker is not ready after 30 s; exit codes: $(cat "$1/exits" 2>/dev/null || echo none)" >&2
-  tail -n 20 "$1/log" >&2
+  echo "the broker did not get ready within 30 s; exit codes: $(cat "$1/exits" 2>/dev/null || echo none)" >&2
+  broker_log "$1" >&2
   return 1
 }
 
@@ -58,7 +68,7 @@ broker_write_restart() {
   {
     echo '#!/bin/bash'
     echo 'set -eu'
-    declare -f broker_value broker_await
+    declare -f broker_value broker_log broker_await
     echo "folder=$folder"
     echo 'pid=$(broker_value "$folder/ready" pid)'
     echo 'rm -f "$folder/ready"'
@@ -94,6 +104,6 @@ broker_stop() {
   [ "$BROKER_SIGNAL" != KILL ] || clean='0|137'
   if [ -s "$BROKER_FOLDER/exits" ] && ! grep -vqxE "$clean" "$BROKER_FOLDER/exits"; then return 0; fi
   echo "the broker's exit codes: $(tr '\n' ' ' <"$BROKER_FOLDER/exits")"
-  tail -n 20 "$BROKER_FOLDER/log"
+  broker_log "$BROKER_FOLDER"
   return 1
 }

@@ -104,6 +104,12 @@ class Program:
 
 def main():
     p = Program()
+
+    def terminated(*_):
+        p.kill()  # the worker is in a session of its own
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, terminated)  # the driver's time limit
     walk.take("celery", [
         ("worker", p.start_worker), ("inspect-ping", p.ping), ("tasks-1000", p.tasks), ("eta", p.eta),
         ("group", p.group), ("acks-late", p.acks_late), ("stop", p.stop),

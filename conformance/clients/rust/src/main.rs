@@ -5,8 +5,10 @@
 //! program with exit code 1.
 //!
 //! `main.rs` takes the steps in order, `program.rs` holds those about one connection,
-//! `restart.rs` the one about losing it.
+//! `content.rs` those about what a message carries, `restart.rs` the one about a broker
+//! restart.
 
+mod content;
 mod program;
 mod restart;
 

@@ -3,16 +3,11 @@
 use futures_lite::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::*;
-use lapin::types::{AMQPValue, ByteArray, DecimalValue, FieldArray, FieldTable, ShortString};
-use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind,
-    ExchangeKind,
-};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
 use std::fmt::Debug;
 
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-const MIB: usize = 1 << 20;
 
 /// Fails unless the condition holds.
 pub fn check(condition: bool, what: impl FnOnce() -> String) -> Result {
@@ -28,23 +23,14 @@ pub fn equal<T: PartialEq + Debug>(got: T, want: T, what: &str) -> Result {
     check(got == want, || format!("{what} is {got:?}, want {want:?}"))
 }
 
-/// A body that differs from itself at each shift up to 251 bytes.
-fn pattern(size: usize) -> Vec<u8> {
-    (0..size).map(|i| (i % 251) as u8).collect()
-}
-
 /// Fails unless the broker closed the channel with this code and text (its beginning).
-fn want_close<T: Debug>(outcome: lapin::Result<T>, code: u16, text: &str) -> Result {
+pub fn want_close<T: Debug>(outcome: lapin::Result<T>, code: u16, text: &str) -> Result {
     let error = match outcome {
         Ok(value) => return Err(format!("got {value:?}, want error {code}").into()),
         Err(error) => error,
     };
     match error.kind() {
-        ErrorKind::ProtocolError(e)
-            if e.get_id() == code && e.get_message().as_str().starts_with(text) =>
-        {
-            Ok(())
-        }
+        ErrorKind::ProtocolError(e) if e.get_id() == code && e.get_message().as_str().starts_with(text) => Ok(()),
         other => Err(format!("got {other:?}, want error {code} {text}").into()),
     }
 }
@@ -108,7 +94,7 @@ impl Step {
 pub struct Program {
     pub uri: String,
     pub restart_command: String,
-    profile4: bool,
+    pub profile4: bool,
     pub exchange: ShortString,
     pub queue: ShortString,
     connection: Option<Connection>,
@@ -118,13 +104,9 @@ pub struct Program {
 impl Program {
     /// Reads what the driver says in the environment.
     pub fn new() -> Self {
-        let variable =
-            |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
+        let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} must be set"));
         let compat = variable("COMPAT");
-        assert!(
-            ["3", "4"].contains(&compat.as_str()),
-            "COMPAT is {compat}, want 3 or 4"
-        );
+        assert!(["3", "4"].contains(&compat.as_str()), "COMPAT is {compat}, want 3 or 4");
         let now = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .expect("a clock after 1970");
@@ -151,7 +133,7 @@ impl Program {
             Step::Get => self.get().await,
             Step::MandatoryReturn => self.mandatory_return().await,
             Step::Headers => self.headers().await,
-            Step::Body12MiB => self.there_and_back(&pattern(12 * MIB)).await,
+            Step::Body12MiB => self.body_12mib().await,
             Step::Body20MiB => self.body_20mib().await,
             Step::ChannelError => self.channel_error().await,
             Step::Restart => self.restart().await,
@@ -159,10 +141,8 @@ impl Program {
         }
     }
 
-    fn connection(&self) -> &Connection {
-        self.connection
-            .as_ref()
-            .expect("connected by the first step")
+    pub fn connection(&self) -> &Connection {
+        self.connection.as_ref().expect("connected by the first step")
     }
 
     pub fn channel(&self) -> &Channel {
@@ -170,8 +150,7 @@ impl Program {
     }
 
     pub async fn connect(&mut self) -> Result {
-        let properties =
-            ConnectionProperties::default().with_connection_name("conformance-lapin".into());
+        let properties = ConnectionProperties::default().with_connection_name("conformance-lapin".into());
         self.connection = Some(Connection::connect(&self.uri, properties).await?);
         check(self.connection().configuration().channel_max() > 0, || {
             "no channel may be opened".into()
@@ -182,9 +161,7 @@ impl Program {
     /// A new channel, in confirm mode.
     async fn open_channel(&mut self) -> Result {
         let channel = self.connection().create_channel().await?;
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
         self.channel = Some(channel);
         Ok(())
     }
@@ -222,9 +199,7 @@ impl Program {
             exclusive: true,
             ..Default::default()
         };
-        let named = channel
-            .queue_declare("".into(), options, FieldTable::default())
-            .await?;
+        let named = channel.queue_declare("".into(), options, FieldTable::default()).await?;
         check(named.name().as_str().starts_with("amq.gen-"), || {
             format!("server-named queue is called {}", named.name())
         })
@@ -236,13 +211,7 @@ impl Program {
             let options = QueueBindOptions::default();
             let arguments = FieldTable::default();
             self.channel()
-                .queue_bind(
-                    queue.clone(),
-                    exchange.clone(),
-                    key.into(),
-                    options,
-                    arguments,
-                )
+                .queue_bind(queue.clone(), exchange.clone(), key.into(), options, arguments)
                 .await?;
         }
         let arguments = FieldTable::default();
@@ -252,7 +221,7 @@ impl Program {
             .await?)
     }
 
-    async fn want_depth(&self, depth: u32) -> Result {
+    pub async fn want_depth(&self, depth: u32) -> Result {
         let options = QueueDeclareOptions {
             passive: true,
             ..Default::default()
@@ -265,13 +234,7 @@ impl Program {
     }
 
     /// Publishes one mandatory message and waits for its confirm; a return fails.
-    pub async fn publish(
-        &self,
-        exchange: &str,
-        key: &str,
-        body: &[u8],
-        properties: BasicProperties,
-    ) -> Result {
+    pub async fn publish(&self, exchange: &str, key: &str, body: &[u8], properties: BasicProperties) -> Result {
         let options = BasicPublishOptions {
             mandatory: true,
             ..Default::default()
@@ -300,17 +263,13 @@ impl Program {
             .await?
             .ok_or("get found no message")?;
         check(got.data == body, || {
-            format!(
-                "got {} bytes that differ from the {} sent",
-                got.data.len(),
-                body.len()
-            )
+            format!("got {} bytes that differ from the {} sent", got.data.len(), body.len())
         })?;
         equal(got.message_count, 0, "get-ok's message count")?;
         Ok(got.delivery)
     }
 
-    async fn there_and_back(&self, body: &[u8]) -> Result {
+    pub async fn there_and_back(&self, body: &[u8]) -> Result {
         self.send(body).await?;
         self.get_back(body).await.map(drop)
     }
@@ -341,18 +300,11 @@ impl Program {
     }
 
     async fn consume(&self, tag: &str, prefetch: u16) -> Result<lapin::Consumer> {
-        self.channel()
-            .basic_qos(prefetch, BasicQosOptions::default())
-            .await?;
+        self.channel().basic_qos(prefetch, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();
         Ok(self
             .channel()
-            .basic_consume(
-                self.queue.clone(),
-                tag.into(),
-                options,
-                FieldTable::default(),
-            )
+            .basic_consume(self.queue.clone(), tag.into(), options, FieldTable::default())
             .await?)
     }
 
@@ -360,11 +312,7 @@ impl Program {
         let mut deliveries = self.consume("acker", 10).await?;
         for i in 0..100 {
             let delivery = deliveries.next().await.ok_or("the consumer ended")??;
-            equal(
-                delivery.data.as_slice(),
-                format!("order {i}").as_bytes(),
-                "delivery",
-            )?;
+            equal(delivery.data.as_slice(), format!("order {i}").as_bytes(), "delivery")?;
             equal(
                 (delivery.redelivered, &delivery.exchange),
                 (false, &self.exchange),
@@ -385,12 +333,7 @@ impl Program {
             self.send(body.as_bytes()).await?;
         }
         let mut deliveries = self.consume("nacker", 1).await?;
-        for (body, redelivered) in [
-            ("back", false),
-            ("back", true),
-            ("away", false),
-            ("kept", false),
-        ] {
+        for (body, redelivered) in [("back", false), ("back", true), ("away", false), ("kept", false)] {
             let delivery = deliveries.next().await.ok_or("the consumer ended")??;
             equal(
                 (delivery.data.as_slice(), delivery.redelivered),
@@ -406,11 +349,7 @@ impl Program {
                         })
                         .await?
                 }
-                ("away", _) => {
-                    delivery
-                        .reject(BasicRejectOptions { requeue: false })
-                        .await?
-                }
+                ("away", _) => delivery.reject(BasicRejectOptions { requeue: false }).await?,
                 _ => delivery.ack(BasicAckOptions::default()).await?,
             };
         }
@@ -439,156 +378,7 @@ impl Program {
             .channel()
             .basic_get(self.queue.clone(), BasicGetOptions::default())
             .await?;
-        check(empty.is_none(), || {
-            format!("get on the empty queue found {empty:?}")
-        })
-    }
-
-    async fn mandatory_return(&mut self) -> Result {
-        let mut headers = FieldTable::default();
-        headers.insert("k".into(), AMQPValue::LongString("v".into()));
-        let properties = BasicProperties::default()
-            .with_message_id("m-1".into())
-            .with_headers(headers.clone());
-        let options = BasicPublishOptions {
-            mandatory: true,
-            ..Default::default()
-        };
-        let exchange = self.exchange.clone();
-        let confirm = self
-            .channel()
-            .basic_publish(
-                exchange,
-                "nowhere".into(),
-                options,
-                b"undeliverable",
-                properties,
-            )
-            .await?
-            .await?;
-        check(confirm.is_ack(), || format!("confirm is {confirm:?}"))?;
-        let returned = confirm
-            .take_message()
-            .ok_or("confirmed, but not returned before")?;
-        equal(
-            (returned.reply_code, returned.reply_text.as_str()),
-            (312, "NO_ROUTE"),
-            "return",
-        )?;
-        equal(
-            (&returned.exchange, returned.routing_key.as_str()),
-            (&self.exchange, "nowhere"),
-            "return",
-        )?;
-        equal(returned.data.as_slice(), b"undeliverable", "returned body")?;
-        equal(
-            returned.properties.message_id(),
-            &Some("m-1".into()),
-            "returned message id",
-        )?;
-        equal(
-            returned.properties.headers(),
-            &Some(headers),
-            "returned headers",
-        )
-    }
-
-    /// Each field type that the library writes, but the short string, which RabbitMQ
-    /// does not know: t b B s u I i l f d D S T x V, A and F.
-    async fn headers(&mut self) -> Result {
-        let fields = || {
-            let mut table = FieldTable::default();
-            for (name, value) in [
-                ("yes", AMQPValue::Boolean(true)),
-                ("no", AMQPValue::Boolean(false)),
-                ("int8", AMQPValue::ShortShortInt(-8)),
-                ("uint8", AMQPValue::ShortShortUInt(200)),
-                ("int16", AMQPValue::ShortInt(-1600)),
-                ("uint16", AMQPValue::ShortUInt(60000)),
-                ("int32", AMQPValue::LongInt(-320_000)),
-                ("uint32", AMQPValue::LongUInt(4_000_000_000)),
-                ("int64", AMQPValue::LongLongInt(-64_000_000_000_000)),
-                ("float", AMQPValue::Float(0.5)),
-                ("double", AMQPValue::Double(-2.25)),
-                ("time", AMQPValue::Timestamp(1_700_000_000)),
-                (
-                    "decimal",
-                    AMQPValue::DecimalValue(DecimalValue {
-                        scale: 2,
-                        value: 31415,
-                    }),
-                ),
-                ("string", AMQPValue::LongString("snöwman ☃".into())),
-                ("empty", AMQPValue::LongString("".into())),
-                (
-                    "bytes",
-                    AMQPValue::ByteArray(ByteArray::from(vec![0, 1, 0xfe, 0xff])),
-                ),
-                ("none", AMQPValue::Void),
-            ] {
-                table.insert(name.into(), value);
-            }
-            table
-        };
-        let mut headers = fields();
-        headers.insert("table".into(), AMQPValue::FieldTable(fields()));
-        let mut array = FieldArray::default();
-        for value in [
-            AMQPValue::LongInt(1),
-            AMQPValue::Void,
-            AMQPValue::FieldTable(fields()),
-        ] {
-            array.push(value);
-        }
-        headers.insert("array".into(), AMQPValue::FieldArray(array));
-        let properties = BasicProperties::default()
-            .with_headers(headers)
-            .with_content_type("application/json".into())
-            .with_content_encoding("identity".into())
-            .with_delivery_mode(2)
-            .with_priority(7)
-            .with_correlation_id("c-1".into())
-            .with_reply_to("replies".into())
-            .with_message_id("m-2".into())
-            .with_timestamp(1_600_000_000)
-            .with_type("kind".into())
-            .with_app_id("conformance".into());
-        self.publish("", self.queue.as_str(), b"{}", properties.clone())
-            .await?;
-        equal(
-            self.get_back(b"{}").await?.properties,
-            properties,
-            "properties",
-        )
-    }
-
-    async fn body_20mib(&mut self) -> Result {
-        let body = pattern(20 * MIB);
-        if !self.profile4 {
-            return self.there_and_back(&body).await;
-        }
-        let other = self.connection().create_channel().await?;
-        other
-            .confirm_select(ConfirmSelectOptions::default())
-            .await?;
-        let options = BasicPublishOptions::default();
-        let sent = other
-            .basic_publish(
-                "".into(),
-                self.queue.clone(),
-                options,
-                &body,
-                BasicProperties::default(),
-            )
-            .await;
-        // The close may come while the body is being written.
-        let outcome = match sent {
-            Ok(confirm) => confirm.await,
-            Err(error) => Err(error),
-        };
-        let text = "PRECONDITION_FAILED - message size 20971520 is larger than configured max size 16777216";
-        want_close(outcome, 406, text)?;
-        self.want_depth(0).await // the other channel and the connection still work
+        check(empty.is_none(), || format!("get on the empty queue found {empty:?}"))
     }
 
     async fn channel_error(&mut self) -> Result {
@@ -635,11 +425,7 @@ impl Program {
             .channel()
             .exchange_declare(gone, ExchangeKind::Topic, options, FieldTable::default())
             .await;
-        want_close(
-            outcome,
-            404,
-            &format!("NOT_FOUND - no exchange '{}'", self.exchange),
-        )?;
+        want_close(outcome, 404, &format!("NOT_FOUND - no exchange '{}'", self.exchange))?;
         Ok(self.connection().close(200, "done".into()).await?)
     }
 }

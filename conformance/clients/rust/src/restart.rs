@@ -17,13 +17,8 @@ impl Program {
         let properties = BasicProperties::default()
             .with_message_id("m-3".into())
             .with_headers(headers);
-        self.publish(
-            self.exchange.as_str(),
-            "audit.restart",
-            b"survivor",
-            properties.clone(),
-        )
-        .await?;
+        self.publish(self.exchange.as_str(), "audit.restart", b"survivor", properties.clone())
+            .await?;
 
         let recovering = self.connect_recovering().await?;
         let mut deliveries = self.subscribe_exclusive(&recovering).await?;
@@ -32,9 +27,7 @@ impl Program {
             .arg(&self.restart_command)
             .status()
             .await?;
-        check(status.success(), || {
-            format!("the restart command ended with {status}")
-        })?;
+        check(status.success(), || format!("the restart command ended with {status}"))?;
 
         check(!self.channel().status().connected(), || {
             "the connection outlived the restart".into()
@@ -89,12 +82,7 @@ impl Program {
             ..Default::default()
         };
         Ok(channel
-            .basic_consume(
-                name.as_str().into(),
-                "recovered".into(),
-                options,
-                FieldTable::default(),
-            )
+            .basic_consume(name.as_str().into(), "recovered".into(), options, FieldTable::default())
             .await?)
     }
 
@@ -111,9 +99,7 @@ impl Program {
             .await?;
             self.get_back(b"routed").await?;
             match tokio::time::timeout(Duration::from_millis(300), deliveries.next()).await {
-                Ok(Some(Ok(delivery))) => {
-                    return equal(delivery.data.as_slice(), b"routed", "recovered delivery")
-                }
+                Ok(Some(Ok(delivery))) => return equal(delivery.data.as_slice(), b"routed", "recovered delivery"),
                 Ok(None) => return Err("the recovered consumer ended".into()),
                 Ok(Some(Err(_))) | Err(_) => {} // still recovering
             }
