@@ -10,6 +10,9 @@ const (
 	ackOpBytes      = 64
 )
 
+// batchSlots is the most messages of one batch, unless they are a group.
+const batchSlots = 4096
+
 // lazyBytes is the size from which a batch that nobody waits for is committed
 // without delay.
 const lazyBytes = 512 << 10
@@ -82,7 +85,7 @@ func (b *batch) reset() {
 }
 
 // keepSlots is the largest slice that is kept for reuse.
-const keepSlots = 2 * pageEntries
+const keepSlots = 2 * batchSlots
 
 // recycledBytes is recycled for bytes.
 func recycledBytes(b []byte) []byte {
@@ -135,7 +138,7 @@ func (b *batch) freeze() {
 		b.arena = appendPageKey(b.arena, prefixAck, p.log.id, p.first)
 		key := b.arena[start:len(b.arena):len(b.arena)]
 		start = len(b.arena)
-		b.arena = appendAcks(beginFrame(b.arena), p.acked, int(p.n))
+		b.arena = appendAcks(beginFrame(b.arena), p.acked)
 		b.arena = endFrame(b.arena, start, key)
 		b.acks = append(b.acks, rawOp{key: key, value: b.arena[start:len(b.arena):len(b.arena)]})
 		p.ackWritten = true

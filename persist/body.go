@@ -71,7 +71,29 @@ func (p *bodyPlan) place(s *Store, r *Record) {
 // newBodyPage takes the next ids. Called with Store.mu held.
 func (s *Store) newBodyPage(parts uint32) *bodyPage {
 	page := &bodyPage{id: s.pageIDs.take(uint64(parts)), parts: parts}
+	s.register(page)
 	return page
+}
+
+// register makes a page known. Called with Store.mu held.
+func (s *Store) register(page *bodyPage) {
+	for part := range uint64(page.parts) {
+		s.bodies[page.id+part] = page
+	}
+}
+
+// retire ends a page whose delete is handed to a commit. Called with Store.mu
+// held.
+func (s *Store) retire(page *bodyPage) {
+	page.gone = true
+	for part := range uint64(page.parts) {
+		delete(s.bodies, page.id+part)
+	}
+	s.livePages--
+	s.liveBytes -= page.size
+	if s.deadBytes += page.size; s.deadBytes >= valueLogBytes {
+		s.rouse()
+	}
 }
 
 // refer and unrefer count one live index entry on a page. Called with Store.mu

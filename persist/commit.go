@@ -93,9 +93,7 @@ func (s *Store) seal(c *committed) {
 	for _, page := range b.orphans {
 		page.queued = false
 		if page.refs == 0 && !page.gone {
-			page.gone = true
-			s.livePages--
-			s.liveBytes -= page.size
+			s.retire(page)
 			c.deletes = append(c.deletes, page)
 		}
 	}

@@ -45,6 +45,10 @@ func keyName(key []byte) string {
 		if k, ok := parseKey(key); ok {
 			return fmt.Sprintf("definition %q of kind %d in vhost %q", k.Name, k.Kind, k.VHost)
 		}
+	case prefixPiece:
+		if def, n, ok := definitionOf(key); ok {
+			return fmt.Sprintf("continuation %d of %s", n, keyName(def))
+		}
 	case prefixMarks:
 		if len(key) == 13 {
 			return fmt.Sprintf("delivery marks of queue %d", binary.BigEndian.Uint64(key[1:]))
@@ -52,7 +56,9 @@ func keyName(key []byte) string {
 	case prefixCounter:
 		return fmt.Sprintf("counter %q", key[1:])
 	case prefixRedo:
-		return fmt.Sprintf("redo list part %x", key[1:])
+		if number, part, ok := parseRedoKey(key); ok {
+			return fmt.Sprintf("part %d of redo list %d", part, number)
+		}
 	}
 	return fmt.Sprintf("unknown key %q", key)
 }

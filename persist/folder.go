@@ -154,6 +154,21 @@ func checkTable(path string) error {
 	return nil
 }
 
+// valueLogSize is the size of all value log files but the newest, which is
+// preallocated and never collected.
+func valueLogSize(dir string) (size int64) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	if err != nil || len(paths) == 0 {
+		return 0
+	}
+	for _, path := range paths[:len(paths)-1] { // sorted, and numbered with zeros before
+		if info, err := os.Stat(path); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
 // lockOwner names the process in Badger's lock file, when it can be read.
 func lockOwner(dir string) string {
 	text, err := os.ReadFile(filepath.Join(dir, "LOCK"))

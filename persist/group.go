@@ -56,7 +56,7 @@ func (g *Group) Reset() {
 // of any size; bodies beyond 16 MiB are written ahead. A definition that is
 // too large refuses the whole group, without any effect.
 func (s *Store) Submit(g *Group, w Waiter, token uint64) {
-	ops, bytes, err := encodeUpdate(g.puts, g.deletes)
+	err := checkUpdate(g.puts, g.deletes)
 	for i := range g.appends {
 		g.appends[i].record.busy.Add(1)
 	}
@@ -71,7 +71,7 @@ func (s *Store) Submit(g *Group, w Waiter, token uint64) {
 		s.refuse(g, notice{w, token, fmt.Errorf("submit a group: %w", err)})
 		return
 	}
-	bodies := int64(0)
+	bytes, bodies := int64(0), int64(0)
 	for i := range g.appends {
 		r := g.appends[i].record
 		r.measure()
@@ -79,9 +79,7 @@ func (s *Store) Submit(g *Group, w Waiter, token uint64) {
 		bytes += pageOpBytes + entryBytes
 	}
 	bytes += int64(len(g.settles)) * (2*ackOpBytes + bodyDeleteBytes)
-	b := s.room(len(g.appends)+3*len(g.settles)+len(ops), bytes, bodies)
-	b.raw = append(b.raw, ops...)
-	b.count(len(ops), 0)
+	b := s.define(g.puts, g.deletes, len(g.appends)+3*len(g.settles), bytes, bodies)
 	var scratch [8]notice
 	due := s.apply(b, g, scratch[:0])
 	if w != nil {

@@ -12,6 +12,7 @@ const (
 	prefixAck     = 'a'
 	prefixBody    = 'b'
 	prefixDef     = 'd'
+	prefixPiece   = 'e'
 	prefixRedo    = 'g'
 	prefixIndex   = 'i'
 	prefixCounter = 'n'
@@ -27,6 +28,8 @@ var (
 	counterClean  = []byte("nclean")  // there while the last stop was clean
 	counterPage   = []byte("npage")   // first page id not reserved yet
 	counterQueue  = []byte("nqueue")  // first queue id not reserved yet
+	counterFiller = []byte("nfiller") // and a number: see fillMemtable
+	counterRedo   = []byte("nredo")   // number of the last redo list that was done
 )
 
 // appendPageKey appends the key of an index page or, with prefixAck, of its
@@ -59,15 +62,24 @@ func parseIDKey(key []byte) (id uint64, ok bool) {
 	return binary.BigEndian.Uint64(key[1:]), true
 }
 
-// appendPartKey appends g part or, with a queue, r queue chunk.
+// appendMarksKey appends r queue chunk.
 func appendMarksKey(dst []byte, queue uint64, chunk uint32) []byte {
 	dst = appendIDKey(dst, prefixMarks, queue)
 	return binary.BigEndian.AppendUint32(dst, chunk)
 }
 
-// appendRedoKey appends g part.
-func appendRedoKey(dst []byte, part uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(dst, prefixRedo), part)
+// appendRedoKey appends g number part.
+func appendRedoKey(dst []byte, number uint64, part uint32) []byte {
+	dst = appendIDKey(dst, prefixRedo, number)
+	return binary.BigEndian.AppendUint32(dst, part)
+}
+
+// parseRedoKey is the inverse of appendRedoKey.
+func parseRedoKey(key []byte) (number uint64, part uint32, ok bool) {
+	if len(key) != 13 {
+		return 0, 0, false
+	}
+	return binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:]), true
 }
 
 // Key names a definition. VHost and Name may hold any bytes.
@@ -94,6 +106,23 @@ func (k Key) appendTo(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(k.VHost)))
 	dst = append(dst, k.VHost...)
 	return append(dst, k.Name...)
+}
+
+// appendPieceKey appends the key of a continuation of the definition with key
+// def: the same with another prefix, and a number.
+func appendPieceKey(dst, def []byte, piece int) []byte {
+	dst = append(append(dst, prefixPiece), def[1:]...)
+	return binary.BigEndian.AppendUint16(dst, uint16(piece))
+}
+
+// definitionOf is the inverse of appendPieceKey.
+func definitionOf(piece []byte) (def []byte, n int, ok bool) {
+	end := len(piece) - 2
+	if end < 4 {
+		return nil, 0, false
+	}
+	def = append([]byte{prefixDef}, piece[1:end]...)
+	return def, int(binary.BigEndian.Uint16(piece[end:])), true
 }
 
 // parseKey is the inverse of appendTo.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -17,14 +18,19 @@ var errMissing = errors.New("it is missing")
 
 // scan calls fn for every key with a prefix, in order. key and value are
 // borrowed for the call.
-func (s *Store) scan(prefix []byte, fn func(key, value []byte, item *badger.Item) error) error {
+func (s *Store) scan(prefix []byte, fn func(key, value []byte) error) error {
+	return s.scanKeys(prefix, func(item *badger.Item) error {
+		return s.value(item, func(value []byte) error { return fn(item.Key(), value) })
+	})
+}
+
+// scanKeys is scan for callers that may not need the value.
+func (s *Store) scanKeys(prefix []byte, fn func(item *badger.Item) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			err := s.value(item, func(value []byte) error { return fn(item.Key(), value, item) })
-			if err != nil {
+			if err := fn(it.Item()); err != nil {
 				return err
 			}
 		}
@@ -105,27 +111,35 @@ func (s *Store) isEmpty() (bool, error) {
 }
 
 // finishRedo does the rest of a commit that was too large for one transaction
-// and cut off by a crash.
+// and cut off by a crash. Lists that were done already may be found again,
+// because their values lie in the value log; their numbers tell.
 func (s *Store) finishRedo() error {
+	done, _, err := s.number(counterRedo)
+	if err != nil {
+		return err
+	}
+	s.writer.redone = done
 	var list []byte
-	var parts []rawOp
-	err := s.scan([]byte{prefixRedo}, func(key, value []byte, _ *badger.Item) error {
-		payload, err := openFrame(key, value)
-		if err == nil && !bytes.Equal(key, appendRedoKey(nil, uint32(len(parts)))) {
-			// Parts are deleted in order once all is done, so what is left of
-			// a list without its beginning was done.
-			parts = append(parts, rawOp{key: bytes.Clone(key)})
-			list = nil
-			return nil
-		}
-		if err != nil {
+	var parts, stale []rawOp
+	err = s.scan([]byte{prefixRedo}, func(key, value []byte) error {
+		number, part, ok := parseRedoKey(key)
+		switch payload, err := openFrame(key, value); {
+		case err != nil:
 			return s.corrupt(key, err)
+		case ok && number <= done:
+			stale = append(stale, rawOp{key: bytes.Clone(key), delete: true})
+		case !ok || number != done+1 || int(part) != len(parts):
+			return s.corrupt(key, fmt.Errorf("it is out of order: %d lists are done", done))
+		default:
+			parts = append(parts, rawOp{key: bytes.Clone(key)})
+			list = append(list, payload...)
 		}
-		parts = append(parts, rawOp{key: bytes.Clone(key)})
-		list = append(list, payload...)
 		return nil
 	})
-	if err != nil || len(parts) == 0 {
+	if err != nil {
+		return err
+	}
+	if err := s.writer.inPieces(s, stale); err != nil || len(parts) == 0 {
 		return err
 	}
 	ops, err := parseRedo(list)
@@ -139,7 +153,7 @@ func (s *Store) finishRedo() error {
 // loadMarks reads the marks of a clean stop and returns the deletes of all
 // there are.
 func (s *Store) loadMarks() (deletes []rawOp, err error) {
-	err = s.scan([]byte{prefixMarks}, func(key, value []byte, _ *badger.Item) error {
+	err = s.scan([]byte{prefixMarks}, func(key, value []byte) error {
 		payload, err := openFrame(key, value)
 		if err == nil && (len(key) != 13 || len(payload)%markBytes != 0) {
 			err = errShort
@@ -179,7 +193,7 @@ type loader struct {
 // returns the deletes of body pages that nothing refers to. Only Open calls it;
 // no lock is needed yet.
 func (s *Store) load() (orphans []rawOp, err error) {
-	err = s.scan([]byte{prefixDrop}, func(key, _ []byte, _ *badger.Item) error {
+	err = s.scan([]byte{prefixDrop}, func(key, _ []byte) error {
 		id, ok := parseIDKey(key)
 		if !ok {
 			return s.corrupt(key, errShort)
@@ -275,11 +289,12 @@ func (ld *loader) loadAcks(p *indexPage, item *badger.Item) error {
 	return ld.store.value(item, func(value []byte) error {
 		payload, err := openFrame(item.Key(), value)
 		if err == nil {
-			err = parseAcks(payload, int(p.n), func(i int) { p.ack(i) })
+			p.acked, err = parseAcks(payload, int(p.n))
 		}
 		if err != nil {
 			return ld.store.corrupt(item.Key(), err)
 		}
+		p.live -= int32(bits.OnesCount32(p.acked))
 		p.ackWritten = true
 		return nil
 	})
@@ -340,39 +355,35 @@ func (ld *loader) body(e *storedEntry) *bodyPage {
 // returns the deletes of the others.
 func (ld *loader) loadBodies() (orphans []rawOp, err error) {
 	s := ld.store
-	owner := make(map[uint64]*bodyPage, len(ld.bodies))
-	for id, page := range ld.bodies {
-		for part := range uint64(page.parts) {
-			owner[id+part] = page
-		}
+	for _, page := range ld.bodies {
+		s.register(page)
 	}
-	err = s.db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefixBody}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			id, ok := parseIDKey(it.Item().Key())
-			if !ok {
-				return s.corrupt(it.Item().Key(), errors.New("the key is malformed"))
-			}
-			if page := owner[id]; page != nil {
-				page.size += max(0, it.Item().ValueSize()-frameOverhead)
-				delete(owner, id)
-			} else {
-				orphans = append(orphans, rawOp{key: it.Item().KeyCopy(nil), delete: true})
-			}
+	missing := maps.Clone(s.bodies)
+	err = s.scanKeys([]byte{prefixBody}, func(item *badger.Item) error {
+		id, ok := parseIDKey(item.Key())
+		if !ok {
+			return s.corrupt(item.Key(), errors.New("the key is malformed"))
+		}
+		if page := s.bodies[id]; page != nil {
+			page.size += max(0, item.ValueSize()-frameOverhead)
+			delete(missing, id)
+		} else {
+			orphans = append(orphans, rawOp{key: item.KeyCopy(nil), delete: true})
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(owner) > 0 {
-		id := slices.Min(slices.Collect(maps.Keys(owner)))
-		return nil, s.corrupt(appendIDKey(nil, prefixBody, id), fmt.Errorf("%w, with %d other pages that messages refer to", errMissing, len(owner)-1))
+	if len(missing) > 0 {
+		id := slices.Min(slices.Collect(maps.Keys(missing)))
+		return nil, s.corrupt(appendIDKey(nil, prefixBody, id), fmt.Errorf("%w, with %d other pages that messages refer to", errMissing, len(missing)-1))
 	}
 	for _, page := range ld.bodies {
 		s.livePages++
 		s.liveBytes += page.size
 	}
+	// What earlier runs left dead is looked for like what dies in this one.
+	s.deadBytes = max(0, valueLogSize(s.opts.Dir)-s.liveBytes)
 	return orphans, nil
 }

@@ -91,9 +91,7 @@ func (l *Log) append(b *batch, seq uint64, r *Record, m Meta) {
 	p.entries = append(p.entries, e)
 	p.live++
 	b.slots++
-	if len(p.entries)*entryBytes < valueThreshold {
-		b.count(0, entryBytes)
-	}
+	b.count(0, entryBytes)
 	s.weigh(b, weight)
 	s.counts.appended++
 }
@@ -191,14 +189,14 @@ func (l *Log) acked(p *indexPage, b *batch) {
 	case !p.dirty:
 		p.dirty = true
 		b.dirty = append(b.dirty, p)
-		b.count(1, ackOpBytes+int64(p.n+7)/8)
+		b.count(1, ackOpBytes)
 	}
 }
 
 // bury marks a sealed page dead and has its keys deleted.
 func (l *Log) bury(p *indexPage, b *batch) {
 	p.dead = true
-	p.seqs, p.bodies, p.body, p.acked = nil, nil, nil, nil
+	p.seqs, p.bodies, p.body = nil, nil, nil
 	b.empty = append(b.empty, p)
 	b.count(2, 2*ackOpBytes)
 	l.dead++
@@ -282,8 +280,8 @@ type Mark struct {
 // markBytes is the size of an encoded mark: seq, count, redelivered.
 const markBytes = 13
 
-// chunkMarks is how many marks one value holds.
-const chunkMarks = 1 << 16
+// chunkMarks is how many marks one value holds, outside the value log.
+const chunkMarks = (valueThreshold - 1 - frameOverhead) / markBytes
 
 // SaveMarks writes what Recover will report of these messages. For a clean
 // stop, right before Close, once a log: any other start ignores and deletes it.

@@ -306,10 +306,11 @@ func TestRecoveredRecordCanBeAppendedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pages := len(keys(t, s, "b"))
 	b.Append(10, &mine[1].Record, Meta{}) // while its page is there
 	barrier(t, s)
-	if n := len(keys(t, s, "b")); n != 1 {
-		t.Errorf("%d body pages, the bytes were there already", n)
+	if n := len(keys(t, s, "b")); n != pages {
+		t.Errorf("%d body pages instead of %d, the bytes were there already", n, pages)
 	}
 	a.Settle(1, 2)
 	b.Settle(10)
@@ -510,12 +511,12 @@ func TestBatchesAreCapped(t *testing.T) {
 	l.Append(1, &first.Record, Meta{})
 	g.catch(t)
 	var tokens []uint64
-	for seq := uint64(2); seq <= 3*pageEntries; seq++ {
+	for seq := uint64(2); seq <= 3*batchSlots; seq++ {
 		m := newMessage(w, seq, "", "y")
 		l.Append(seq, &m.Record, Meta{})
 		tokens = append(tokens, seq)
 	}
-	for seq := uint64(3*pageEntries + 1); seq <= 3*pageEntries+20; seq++ {
+	for seq := uint64(3*batchSlots + 1); seq <= 3*batchSlots+20; seq++ {
 		m := newMessage(w, seq, "", strings.Repeat("z", 1<<20))
 		l.Append(seq, &m.Record, Meta{})
 		tokens = append(tokens, seq)
@@ -526,7 +527,7 @@ func TestBatchesAreCapped(t *testing.T) {
 	if queued < 7 {
 		t.Errorf("only %d batches are queued", queued)
 	}
-	l.Settle(4, 3*pageEntries) // in batches that wait: cancelled
+	l.Settle(4, 3*batchSlots) // in batches that wait: cancelled
 	if st := s.Stats(); st.Cancelled != 2 {
 		t.Errorf("%d cancelled in waiting batches", st.Cancelled)
 	}
@@ -534,15 +535,15 @@ func TestBatchesAreCapped(t *testing.T) {
 	w.wait(t, tokens...)
 	last := uint64(0)
 	for _, token := range w.order {
-		if token < last && token != 4 && token != 3*pageEntries {
+		if token < last && token != 4 && token != 3*batchSlots {
 			t.Fatalf("token %d told after %d", token, last)
 		}
-		if token != 4 && token != 3*pageEntries {
+		if token != 4 && token != 3*batchSlots {
 			last = token
 		}
 	}
 	s = crash(t, s)
-	if n := len(recovered(t, s.Log(l.ID()))); n != 3*pageEntries+20-2 {
+	if n := len(recovered(t, s.Log(l.ID()))); n != 3*batchSlots+20-2 {
 		t.Errorf("%d messages came back", n)
 	}
 }

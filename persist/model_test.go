@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,19 @@ func TestRandomOperations(t *testing.T) {
 		if m.s, err = Open(o); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { m.s.Close() }()
+		defer func() {
+			if r := recover(); r != nil { // of the store, perhaps under its lock
+				t.Logf("%v\n%s", r, debug.Stack())
+				if !m.s.mu.TryLock() {
+					m.s.mu.Unlock()
+					panic(r)
+				}
+				m.s.mu.Unlock()
+				m.s.Close()
+				panic(r)
+			}
+			m.s.Close()
+		}()
 		t.Repeat(map[string]func(*rapid.T){
 			"declare": m.declare,
 			"append":  m.append,

@@ -33,6 +33,8 @@ func Open(o Options) (*Store, error) {
 		closing:     make(chan struct{}),
 		open:        new(batch),
 		logs:        make(map[uint64]*Log),
+		bodies:      make(map[uint64]*bodyPage),
+		pieces:      make(map[string]int),
 		unrecovered: make(map[uint64]struct{}),
 		shared:      make(map[*bodyPage]bool),
 		records:     make(map[place]*storedRecord),
@@ -101,6 +103,9 @@ func (s *Store) start(known bool) error {
 		if *c.to, err = s.readCounter(c.key, isNew); err != nil {
 			return err
 		}
+	}
+	if err := s.countPieces(); err != nil {
+		return err
 	}
 	staleMarks, err := s.loadMarks()
 	if err != nil {

@@ -113,16 +113,19 @@ func tamper(t *testing.T, dir string, fn func(txn *badger.Txn) error) {
 	}
 }
 
-// closedStore makes a folder with messages in two queues, one settled, and a
-// definition.
+// closedStore makes a folder with 99 messages and a settled one in a queue, a
+// message in another that is large enough for the value log, and definitions.
 func closedStore(t *testing.T) (dir string, queue uint64) {
 	t.Helper()
 	s := openDir(t, t.TempDir())
 	l, w := s.Log(s.NextID()), newWaiter()
+	large := newMessage(w, 1, "", strings.Repeat("l", 5000))
+	s.Log(s.NextID()).Append(1, &large.Record, Meta{})
+	w.wait(t, 1)
 	fill(t, s, l, w, 1, 100)
 	l.Settle(50)
 	l.SaveMarks([]Mark{{Seq: 1}})
-	s.Update([]Definition{{Key{'q', "vh", "orders"}, []byte("{}")}}, nil, nil, nil)
+	s.Update([]Definition{{Key{'q', "vh", "orders"}, []byte("{}")}, {Key{'q', "vh", "z"}, make([]byte, 3*pieceBytes)}}, nil, nil, nil)
 	mustClose(t, s)
 	return s.opts.Dir, l.ID()
 }
@@ -207,11 +210,13 @@ func TestDamagedFiles(t *testing.T) {
 		}},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
-			dir, queue := closedStore(t)
+			dir, _ := closedStore(t)
 			damage.do(t, dir)
 			s, err := Open(testOptions(dir))
 			if err == nil { // found when the bodies are read
-				err = s.Log(queue).Recover(func(Recovered) error { return nil })
+				for _, id := range s.Logs() {
+					err = errors.Join(err, s.Log(id).Recover(func(Recovered) error { return nil }))
+				}
 				s.Close()
 			}
 			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), dir) {
@@ -258,10 +263,11 @@ func TestCorruptValueIsNamed(t *testing.T) {
 	}
 	for prefix, name := range map[string]string{
 		"i": "index page ", "a": "settled messages of index page ", "b": "body page",
-		"d": `definition "orders" of kind 113 in vhost "vh"`, "npage": `counter "page"`, "r": "delivery marks of queue",
+		"d": `definition "orders" of kind 113 in vhost "vh"`,
+		"e": "continuation 1 of definition", "npage": `counter "page"`, "r": "delivery marks of queue",
 	} {
 		for how, mangle := range mangles {
-			if mangle == nil && strings.Contains("adr", prefix) {
+			if mangle == nil && strings.Contains("adir", prefix) {
 				continue // nothing refers to these
 			}
 			t.Run(prefix+" "+how, func(t *testing.T) {
@@ -282,8 +288,10 @@ func TestCorruptValueIsNamed(t *testing.T) {
 				})
 				s, err := Open(testOptions(dir))
 				if err == nil {
-					err = errors.Join(s.Log(queue).Recover(func(Recovered) error { return nil }),
-						s.Definitions(func(Definition) error { return nil }), s.Close())
+					for _, id := range []uint64{queue, queue + 1} {
+						err = errors.Join(err, s.Log(id).Recover(func(Recovered) error { return nil }))
+					}
+					err = errors.Join(err, s.Definitions(func(Definition) error { return nil }), s.Close())
 				}
 				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), dir) {
 					t.Errorf("got %v", err)

@@ -17,9 +17,9 @@ type Meta struct {
 	Expiry int64
 }
 
-// pageEntries is the most messages on one index page. It keeps the list of
-// settled positions, which is rewritten with each change, under 1 KiB.
-const pageEntries = 4096
+// pageEntries is the most messages on one index page: as many as keep the page
+// out of Badger's value log (see doc.go), and the set of settled ones in a word.
+const pageEntries = 31
 
 // entryBytes is the size of one encoded index entry:
 //
@@ -68,9 +68,9 @@ type indexPage struct {
 	body   *bodyPage   // of all entries, when bodies is nil
 	bodies []*bodyPage // by position
 
-	acked      []uint64 // bitmap of settled positions; nil: none
-	dirty      bool     // stands in the open batch's list of changed acks
-	ackWritten bool     // an a key exists, or will before this page can be deleted
+	acked      uint32 // settled positions, as bits
+	dirty      bool   // stands in the open batch's list of changed acks
+	ackWritten bool   // an a key exists, or will before this page can be deleted
 	dead       bool
 }
 
@@ -93,14 +93,6 @@ func (p *indexPage) findOpen(seq uint64) (int, bool) {
 	return i, i < len(p.entries) && p.entries[i].seq == seq
 }
 
-// seqAt is the inverse of find.
-func (p *indexPage) seqAt(i int) uint64 {
-	if p.seqs == nil {
-		return p.first + uint64(i)
-	}
-	return p.first + uint64(p.seqs[i])
-}
-
 // bodyAt is the body page of the message at a position.
 func (p *indexPage) bodyAt(i int) *bodyPage {
 	if p.bodies == nil {
@@ -110,19 +102,14 @@ func (p *indexPage) bodyAt(i int) *bodyPage {
 }
 
 // isAcked says whether the message at a position is settled.
-func (p *indexPage) isAcked(i int) bool {
-	return p.acked != nil && p.acked[i/64]&(1<<(i%64)) != 0
-}
+func (p *indexPage) isAcked(i int) bool { return p.acked&(1<<i) != 0 }
 
 // ack marks a position settled and says whether it was not before.
 func (p *indexPage) ack(i int) bool {
-	if p.acked == nil {
-		p.acked = make([]uint64, (p.n+63)/64)
-	}
 	if p.isAcked(i) {
 		return false
 	}
-	p.acked[i/64] |= 1 << (i % 64)
+	p.acked |= 1 << i
 	p.live--
 	return true
 }
@@ -220,80 +207,20 @@ func clampExpiry(ms int64) int64 {
 	return ms
 }
 
-// The settled positions of a page are written as ranges or as a bitmap,
-// whichever is shorter: a queue read in order has one range.
-const (
-	ackRanges = 1 // pairs of 16-bit numbers: first position, last position
-	ackBitmap = 2 // bit i%8 of byte i/8
-)
-
-// appendAcks encodes a bitmap of n positions.
-func appendAcks(dst []byte, acked []uint64, n int) []byte {
-	limit := (n + 7) / 8
-	start := len(dst)
-	dst = append(dst, ackRanges)
-	for i := nextBit(acked, 0, n, true); i < n; {
-		end := nextBit(acked, i, n, false)
-		dst = binary.BigEndian.AppendUint16(dst, uint16(i))
-		dst = binary.BigEndian.AppendUint16(dst, uint16(end-1))
-		if len(dst)-start > limit {
-			dst = append(dst[:start], ackBitmap)
-			for b := 0; b < limit; b++ {
-				dst = append(dst, byte(acked[b/8]>>(b%8*8)))
-			}
-			return dst
-		}
-		i = nextBit(acked, end, n, true)
-	}
-	return dst
+// appendAcks encodes the settled positions of a page: bit i of a 32-bit number
+// for position i.
+func appendAcks(dst []byte, acked uint32) []byte {
+	return binary.BigEndian.AppendUint32(dst, acked)
 }
 
-// nextBit gives the first position from i on whose bit is as wanted, or n.
-func nextBit(bitmap []uint64, i, n int, want bool) int {
-	for i < n {
-		word := bitmap[i/64]
-		if !want {
-			word = ^word
-		}
-		if word >>= i % 64; word != 0 {
-			return min(n, i+bits.TrailingZeros64(word))
-		}
-		i += 64 - i%64
+// parseAcks gives the settled positions on a page of n messages.
+func parseAcks(payload []byte, n int) (acked uint32, err error) {
+	if len(payload) != 4 {
+		return 0, errShort
 	}
-	return n
-}
-
-// parseAcks calls ack for each settled position below n.
-func parseAcks(payload []byte, n int, ack func(i int)) error {
-	if len(payload) == 0 {
-		return errShort
+	acked = binary.BigEndian.Uint32(payload)
+	if bits.Len32(acked) > n {
+		return 0, fmt.Errorf("position %d is settled on a page of %d messages", bits.Len32(acked)-1, n)
 	}
-	kind, payload := payload[0], payload[1:]
-	switch kind {
-	case ackRanges:
-		if len(payload)%4 != 0 {
-			return errShort
-		}
-		for ; len(payload) > 0; payload = payload[4:] {
-			from, to := int(binary.BigEndian.Uint16(payload)), int(binary.BigEndian.Uint16(payload[2:]))
-			if from > to || to >= n {
-				return fmt.Errorf("settled positions %d to %d on a page of %d messages", from, to, n)
-			}
-			for i := from; i <= to; i++ {
-				ack(i)
-			}
-		}
-	case ackBitmap:
-		if len(payload) != (n+7)/8 {
-			return errShort
-		}
-		for i := 0; i < n; i++ {
-			if payload[i/8]&(1<<(i%8)) != 0 {
-				ack(i)
-			}
-		}
-	default:
-		return fmt.Errorf("list of settled messages of kind %d is not known", kind)
-	}
-	return nil
+	return acked, nil
 }

@@ -24,8 +24,8 @@ const MaxRecordBytes = 1 << 30
 // Waiter is told when what it waits for is durable. The dynamic type must be
 // comparable (a pointer). Both methods are called with no lock of the store
 // held, from the committer or, inside Append, Settle, Release, Submit and
-// Barrier, on the caller's goroutine; they must not block and must not call
-// the store.
+// Barrier, on the caller's goroutine, so several may run at once; they must not
+// block and must not call the store.
 type Waiter interface {
 	// Stored says that the record or group of this token is durable, or, with
 	// an error, that it never will be.

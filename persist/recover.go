@@ -109,7 +109,7 @@ type pageView struct {
 	p      *indexPage
 	first  uint64
 	n      int
-	acked  []uint64
+	acked  uint32
 	body   *bodyPage
 	bodies []*bodyPage
 }
@@ -121,7 +121,7 @@ func (s *Store) readPage(p *indexPage) ([]Recovered, error) {
 		s.mu.Unlock()
 		return nil, nil
 	}
-	v := pageView{p: p, first: p.first, n: int(p.n), acked: slices.Clone(p.acked), body: p.body, bodies: p.bodies}
+	v := pageView{p: p, first: p.first, n: int(p.n), acked: p.acked, body: p.body, bodies: p.bodies}
 	s.mu.Unlock()
 
 	var messages []Recovered
@@ -177,7 +177,7 @@ func (s *Store) readMessages(txn *badger.Txn, v *pageView, entries []storedEntry
 	live := entries[:0:0]
 	pages := make([]*bodyPage, 0, len(entries))
 	for i := range entries {
-		if v.acked != nil && v.acked[i/64]&(1<<(i%64)) != 0 {
+		if v.acked&(1<<i) != 0 {
 			continue
 		}
 		page := v.body

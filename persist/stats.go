@@ -9,8 +9,7 @@ type counts struct {
 	indexPages                   int64
 
 	commits, transactions, messages, largest, bodyBytes atomic.Uint64
-	gcPasses, gcRewrites                                atomic.Uint64
-	gcAsked                                             atomic.Bool
+	gcPasses, gcFlushes, gcRewrites                     atomic.Uint64
 }
 
 // Stats are counters since Open and levels of now.
@@ -30,9 +29,12 @@ type Stats struct {
 	// settled, LiveBytes the bytes of messages on these body pages, settled
 	// ones included.
 	IndexPages, BodyPages, LiveBytes int64
-	// GCPasses and GCRewrites count runs of the value log collection and the
-	// files it gave back.
-	GCPasses, GCRewrites uint64
+	// DeadBytes is the bytes of messages whose pages are settled altogether
+	// and that no collection has looked for yet.
+	DeadBytes int64
+	// GCPasses counts collections, GCFlushes those that first had Badger
+	// compact, GCRewrites the value log files given back.
+	GCPasses, GCFlushes, GCRewrites uint64
 	// Dropping is the number of dropped logs not cleared from disk yet.
 	Dropping int
 	// Backlog is Store.Backlog.
@@ -49,6 +51,7 @@ func (s *Store) Stats() Stats {
 		LargestCommit: c.largest.Load(),
 		BodyBytes:     c.bodyBytes.Load(),
 		GCPasses:      c.gcPasses.Load(),
+		GCFlushes:     c.gcFlushes.Load(),
 		GCRewrites:    c.gcRewrites.Load(),
 		Backlog:       s.Backlog(),
 	}
@@ -56,6 +59,7 @@ func (s *Store) Stats() Stats {
 	defer s.mu.Unlock()
 	st.Appended, st.Cancelled, st.Settled = c.appended, c.cancelled, c.settled
 	st.IndexPages, st.BodyPages, st.LiveBytes = c.indexPages, s.livePages, s.liveBytes
+	st.DeadBytes = s.deadBytes
 	st.Dropping = len(s.dropping)
 	return st
 }

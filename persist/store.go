@@ -43,11 +43,14 @@ type Store struct {
 	queued     []*batch // closed by a cap, oldest first
 	committing *batch
 	logs       map[uint64]*Log
-	dropping   []*Log // cleared by the background goroutine, first to last
+	dropping   []*Log               // cleared by the background goroutine, first to last
+	bodies     map[uint64]*bodyPage // by id of each part
+	pieces     map[string]int       // continuation keys of large definitions, by key
 	pageIDs    counter
 	queueIDs   counter
 	liveBytes  int64 // bytes of messages on body pages that are not gone
 	livePages  int64
+	deadBytes  int64 // bytes of messages on body pages gone since the last collection
 	closed     bool
 
 	freeBatches []*batch
@@ -75,7 +78,7 @@ type caps struct {
 // foresee: a counter, a mark.
 func capsOf(db *badger.DB) caps {
 	return caps{
-		slots: pageEntries,
+		slots: batchSlots,
 		ops:   int(db.MaxBatchCount() * 4 / 5),
 		bytes: db.MaxBatchSize() * 4 / 5,
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -277,10 +278,19 @@ func TestDefinitions(t *testing.T) {
 		{Key{'q', "/\x00", "a"}, nil},
 		{Key{'q', "", "/a"}, []byte("x")},
 		{Key{'e', "v", ""}, bytes.Repeat([]byte("y"), 70_000)},
+		{Key{'e', "v", "shrinks"}, bytes.Repeat([]byte("z"), MaxValueBytes)},
+		{Key{'e', "v", "goes"}, bytes.Repeat([]byte("z"), 3*pieceBytes)},
+		{Key{'e', "v", "grows"}, bytes.Repeat([]byte("z"), pieceBytes)},
 	}
 	done := make(chan error, 3)
 	s.Update(puts, nil, nil, func(err error) { done <- err })
-	s.Update([]Definition{{Key{'q', "/", "a"}, []byte("new")}}, []Key{{'q', "", "/a"}}, nil, func(err error) { done <- err })
+	s = reopen(t, s)
+	changed := []Definition{
+		{Key{'q', "/", "a"}, []byte("new")},
+		{Key{'e', "v", "shrinks"}, bytes.Repeat([]byte("s"), pieceBytes+1)},
+		{Key{'e', "v", "grows"}, bytes.Repeat([]byte("g"), 5*pieceBytes)},
+	}
+	s.Update(changed, []Key{{'q', "", "/a"}, {'e', "v", "goes"}}, nil, func(err error) { done <- err })
 	s.Update([]Definition{{Key: Key{Name: strings.Repeat("n", MaxKeyBytes+1)}}}, []Key{{'q', "/", "a"}}, nil, func(err error) { done <- err })
 	for i := range 3 {
 		if err := <-done; (err != nil) != (i == 2) {
@@ -292,9 +302,12 @@ func TestDefinitions(t *testing.T) {
 	if err := s.Definitions(func(d Definition) error { all = append(all, d); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	want := []Definition{puts[3], {Key{'q', "/", "a"}, []byte("new")}, puts[1]}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("definitions (-want +got):\n%s", diff)
+	want := []Definition{puts[3], changed[2], changed[1], changed[0], puts[1]}
+	if !reflect.DeepEqual(all, want) {
+		t.Errorf("other definitions: %.1000v", all)
+	}
+	if n := countKeys(t, s)[prefixPiece]; n != 70_000/pieceBytes+4+1 {
+		t.Errorf("%d continuations", n)
 	}
 }
 

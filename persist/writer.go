@@ -27,8 +27,8 @@ type writer struct {
 	ops   []rawOp
 	pages pageWriter
 
-	written  int64 // bytes of bodies since the last collection was asked for
-	unsynced time.Time
+	redone   uint64    // number of the last redo list that was done
+	unsynced time.Time // of SyncInterval: when the first commit not synced was
 }
 
 // pageWriter encodes body pages into buffers that live until their
@@ -69,7 +69,7 @@ func (w *writer) write(s *Store, c *committed) error {
 	return s.at("committed")
 }
 
-// account keeps the statistics and asks for a collection when due.
+// account keeps the statistics.
 func (w *writer) account(s *Store, c *committed) {
 	s.counts.commits.Add(1)
 	s.counts.bodyBytes.Add(uint64(c.plan.bytes))
@@ -80,11 +80,6 @@ func (w *writer) account(s *Store, c *committed) {
 	s.counts.messages.Add(messages)
 	if messages > s.counts.largest.Load() {
 		s.counts.largest.Store(messages)
-	}
-	if w.written += c.plan.bytes; w.written >= valueLogBytes {
-		w.written = 0
-		s.counts.gcAsked.Store(true)
-		s.rouse()
 	}
 }
 
@@ -239,6 +234,9 @@ func (w *writer) transact(s *Store, lists ...[]rawOp) error {
 	for _, ops := range lists {
 		for i := range ops {
 			op := &ops[i]
+			if len(op.value) >= valueThreshold && op.key[0] != prefixBody && op.key[0] != prefixRedo {
+				panic("persist: " + keyName(op.key) + " would go into the value log")
+			}
 			var err error
 			if op.delete {
 				err = txn.Delete(op.key)
@@ -275,7 +273,7 @@ func (w *writer) writeRedo(s *Store) error {
 	for n := uint32(0); len(list) > 0; n++ {
 		part := list[:min(len(list), redoPartBytes)]
 		list = list[len(part):]
-		key := appendRedoKey(nil, n)
+		key := appendRedoKey(nil, w.redone+1, n)
 		parts = append(parts, rawOp{key: key, value: appendFrame(nil, key, part)})
 	}
 	if err := s.at("redo"); err != nil {
@@ -287,16 +285,19 @@ func (w *writer) writeRedo(s *Store) error {
 	return w.applyRedo(s, w.ops, parts)
 }
 
-// applyRedo does what a redo list says and deletes it.
+// applyRedo does what the next redo list says, notes that it is done and
+// deletes it.
 func (w *writer) applyRedo(s *Store, ops, parts []rawOp) error {
 	if err := w.inPieces(s, ops); err != nil {
 		return fmt.Errorf("apply a redo list: %w", err)
 	}
-	deletes := make([]rawOp, len(parts))
+	w.redone++
+	value := appendFrame(nil, counterRedo, binary.BigEndian.AppendUint64(nil, w.redone))
+	ends := []rawOp{{key: counterRedo, value: value}}
 	for i := range parts {
-		deletes[i] = rawOp{key: parts[i].key, delete: true}
+		ends = append(ends, rawOp{key: parts[i].key, delete: true})
 	}
-	if err := w.inPieces(s, deletes); err != nil {
+	if err := w.inPieces(s, ends); err != nil {
 		return fmt.Errorf("delete a redo list: %w", err)
 	}
 	return nil

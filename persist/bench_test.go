@@ -1,0 +1,84 @@
+package persist
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// countdown is a waiter that lets a benchmark keep a number of messages in
+// flight.
+type countdown struct {
+	tokens chan struct{}
+	due    atomic.Int64
+}
+
+func newCountdown(n int) *countdown {
+	c := &countdown{tokens: make(chan struct{}, n)}
+	for range n {
+		c.tokens <- struct{}{}
+	}
+	return c
+}
+
+func (c *countdown) Stored(_ uint64, err error) {
+	if err != nil {
+		panic(err)
+	}
+	c.due.Add(1)
+}
+
+func (c *countdown) Flush() {
+	for n := c.due.Swap(0); n > 0; n-- {
+		c.tokens <- struct{}{}
+	}
+}
+
+// BenchmarkAppendCommit is publishing with confirms: so many messages of 1 KiB
+// in flight, commits as large as that makes them, and every message settled
+// once a thousand others came after it.
+func BenchmarkAppendCommit(b *testing.B) {
+	for _, inFlight := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprint("inflight=", inFlight), func(b *testing.B) {
+			s := openDir(b, b.TempDir())
+			l, w := s.Log(s.NextID()), newCountdown(inFlight)
+			body := strings.Repeat("x", 1000)
+			b.SetBytes(1024)
+			b.ReportAllocs()
+			for i := range b.N {
+				<-w.tokens
+				m := newMessage(w, uint64(i), "twenty-four bytes of head", body)
+				l.Append(uint64(i+1), &m.Record, Meta{})
+				if i > 1000 {
+					l.Settle(uint64(i - 1000))
+				}
+			}
+			barrier(b, s)
+			st := s.Stats()
+			b.ReportMetric(float64(st.Written)/float64(max(1, st.Commits)), "msg/commit")
+		})
+	}
+}
+
+// BenchmarkAppendSettle is a consumer that keeps up with unconfirmed
+// publishing.
+func BenchmarkAppendSettle(b *testing.B) {
+	s := openDir(b, b.TempDir())
+	l := s.Log(s.NextID())
+	messages := make([]message, 64)
+	for i := range messages {
+		messages[i].body = make([]byte, 1000)
+	}
+	b.ReportAllocs()
+	for i := 0; i < b.N; i++ {
+		m := &messages[i%len(messages)]
+		m.Init(m, nil, 0)
+		l.Append(uint64(i+1), &m.Record, Meta{})
+		l.Settle(uint64(i + 1))
+	}
+	b.StopTimer()
+	barrier(b, s)
+	st := s.Stats()
+	b.ReportMetric(float64(st.Written), "written")
+}
