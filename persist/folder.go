@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
 )
 
 // formatFile says, beside Badger's files, that the folder holds a store and in
@@ -97,11 +98,14 @@ func checkFiles(dir string, known bool) error {
 		return fmt.Errorf("read folder %s: %w", dir, err)
 	}
 	manifest, data := false, ""
+	inUse := tablesInUse(dir)
 	for _, e := range entries {
 		switch filepath.Ext(e.Name()) {
 		case ".sst":
-			if err := checkTable(filepath.Join(dir, e.Name())); err != nil {
-				return err
+			if id, ok := table.ParseFileID(e.Name()); ok && inUse[id] {
+				if err := checkTable(filepath.Join(dir, e.Name())); err != nil {
+					return err
+				}
 			}
 			data = e.Name()
 		case ".vlog", ".mem":
@@ -117,6 +121,26 @@ func checkFiles(dir string, known bool) error {
 			ErrCorrupt, dir, data, badger.ManifestFilename)
 	}
 	return nil
+}
+
+// tablesInUse lists the tables that the manifest names. Others were being
+// written, or not removed yet, when the process ended: Badger removes them. Of a
+// manifest that cannot be read Badger says so itself.
+func tablesInUse(dir string) map[uint64]bool {
+	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	m, _, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir))
+	if err != nil {
+		return nil
+	}
+	inUse := make(map[uint64]bool, len(m.Tables))
+	for id := range m.Tables {
+		inUse[id] = true
+	}
+	return inUse
 }
 
 // checkTable refuses a table that was cut short, for which Badger panics on a

@@ -163,7 +163,9 @@ func TestSweep(t *testing.T) {
 	l.Settle(4)
 	barrier(t, s)
 	key := appendIDKey(nil, prefixBody, old)
-	err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(key, appendFrame(nil, key, bytes.Repeat([]byte("x"), 5000))) })
+	err := s.db.Update(func(txn *badger.Txn) error {
+		return txn.Set(key, appendFrame(nil, key, bytes.Repeat([]byte("x"), 5000)))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

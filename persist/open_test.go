@@ -360,3 +360,26 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUnfinishedTable: a table that was being written when the process was
+// killed is in no manifest; Badger removes it, and the store opens.
+func TestUnfinishedTable(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "000099.sst"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err = Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
