@@ -347,6 +347,11 @@ func TestOneMessageInSeveralQueues(t *testing.T) {
 
 	s = openStore(t, dir)
 	a, b = durable(t, s, 1, 0, map[*persist.Record]*Message{}), durable(t, s, 2, 9, map[*persist.Record]*Message{})
+	again := New(Config{Name: "again", ID: 1})
+	if err := again.Recover(s.Log(1), true, map[*persist.Record]*Message{}); err != nil {
+		t.Fatal(err)
+	}
+	expectWaiting(t, again, "only a/0r0") // what may have been delivered is marked
 	expectWaiting(t, a, "only a/00")
 	expectWaiting(t, b, "m/3r1")
 }

@@ -163,12 +163,9 @@ func (q *Queue) admit(m *Message) Entry {
 
 // place delivers a new entry, or lets it wait. mu is held.
 func (q *Queue) place(e Entry) {
-	if q.ready.count > 0 {
-		q.ready.push(e)
-		q.wake()
-		return
-	}
-	if q.rota.next() == nil || !q.hand(e) {
+	// A consumer that could take a message while others wait has the pump at
+	// work, or its caller about to serve.
+	if q.ready.count > 0 || q.rota.next() == nil || !q.hand(e) {
 		q.ready.push(e)
 	}
 }

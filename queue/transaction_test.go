@@ -124,6 +124,23 @@ func TestCommitDeliversAndReturns(t *testing.T) {
 	}
 }
 
+// What only a return brings, only the commit can deliver.
+func TestCommitServesWhatIsReturned(t *testing.T) {
+	q := memoryQueues(t, 1)[0]
+	fill(q, 3)
+	var held []Entry
+	for range 3 {
+		e, _, _, _ := q.Get(false)
+		held = append(held, e)
+	}
+	c := consume(t, q, "c", unlimited)
+	Commit(Transaction{Settlements: []Settlement{{Queue: q, Entries: held, Requeue: true}}}, nil, nil, 0)
+	quiet(q)
+	if got := bodies(c.take()); !slices.Equal(got, []string{"0", "1", "2"}) {
+		t.Fatalf("the consumer got %v", got)
+	}
+}
+
 // A commit larger than what a caller delivers leaves the rest to the pump.
 func TestCommitOfABacklog(t *testing.T) {
 	q := memoryQueues(t, 1)[0]

@@ -9,6 +9,7 @@ import (
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/exchange/immutable"
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/persist"
 )
 
@@ -60,6 +61,7 @@ type edit struct {
 	deletes []persist.Key
 	logs    []*persist.Log
 	events  []Event
+	gone    []string // exchanges that were removed
 }
 
 func (v *VHost) begin() *edit {
@@ -73,6 +75,9 @@ func (e *edit) finish(done func(error)) (wait bool) {
 	e.v.topology.Store(&next)
 	for i := range e.events {
 		e.v.broker.Hooks.Emit(&e.events[i])
+	}
+	for _, name := range e.gone {
+		e.v.broker.Users.DropExchange(e.v.Name, name, nil)
 	}
 	if e.v.broker.store == nil || len(e.puts)+len(e.deletes)+len(e.logs) == 0 {
 		return false
@@ -228,6 +233,9 @@ func (e *edit) removeExchange(x *Exchange) {
 	}
 	e.removeBindings(e.v.bindings.bySource[x.Name])
 	e.removeBindings(e.v.bindings.byDestination[x.destination])
+	if compat.TopicPermissionsGoWithExchange.In(e.v.broker.Profile) && !e.v.deleted {
+		e.gone = append(e.gone, x.Name)
+	}
 	e.event(Event{Step: ExchangeDeleted, Exchange: x.Name})
 }
 

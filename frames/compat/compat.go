@@ -138,6 +138,8 @@ var (
 
 	RepliesCountAsRouted = Row[bool]{"a direct reply counts as routed, even when the requester has gone", verified, false, true}
 
+	TopicPermissionsGoWithExchange = Row[bool]{"topic permissions for an exchange go when it is deleted", verified, false, true}
+
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
