@@ -134,7 +134,7 @@ func TestCommitServesWhatIsReturned(t *testing.T) {
 		held = append(held, e)
 	}
 	c := consume(t, q, "c", unlimited)
-	Commit(Transaction{Settlements: []Settlement{{Queue: q, Entries: held, Requeue: true}}}, nil, nil, 0)
+	commit(Transaction{Settlements: []Settlement{{Queue: q, Entries: held, Fate: Requeue}}}, nil, nil, 0)
 	quiet(q)
 	if got := bodies(c.take()); !slices.Equal(got, []string{"0", "1", "2"}) {
 		t.Fatalf("the consumer got %v", got)
