@@ -310,7 +310,23 @@ func (p *Publication) Compose(a *queue.Arena, body []byte) *queue.Message {
 	}
 	m.Content = body
 	m.Priority, m.Persistent, m.Expiration = p.Priority, p.Persistent, p.Expiration
+	if p.hasBCC {
+		m.BCC = p.blindKeys(a)
+	}
 	return m
+}
+
+// blindKeys are the routing keys of the BCC header, for when the message is
+// dead-lettered: the header itself is not kept.
+func (p *Publication) blindKeys(a *queue.Arena) (keys []string) {
+	headers, _ := p.Properties.Headers()
+	value, _ := headers.Lookup("BCC")
+	for it := value.ArrayIter(); it.Next(); {
+		if e := it.Value(); e.Type == 'S' {
+			keys = append(keys, a.String(e.Data))
+		}
+	}
+	return keys
 }
 
 // edited are the properties without the BCC header, which recipients must

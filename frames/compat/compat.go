@@ -142,5 +142,17 @@ var (
 
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
+	PublisherDeathsCount = Row[bool]{"an x-death header that the publisher sent counts when the message is dead-lettered, instead of being replaced", verified, true, false}
+
+	LastDeathHeaders = Row[bool]{"dead-lettered messages have x-last-death-* headers", verified, false, true}
+
+	DeathKeyRemovesCC = Row[bool]{"dead-lettering with a routing key removes the CC header", verified, true, false}
+
+	ExpirationBeforeDeath = Row[bool]{"original-expiration is the first key of an x-death entry instead of the last", verified, false, true}
+
+	LaterDeathsRearranged = Row[bool]{"with each death but the first, the keys of its x-death entry are sorted and the entries of others change to the opposite order", verified, true, false}
+
+	DeathDropsDuplicates = Row[bool]{"of headers with the same key, dead-lettering keeps the first", verified, false, true}
+
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
 )
