@@ -219,6 +219,26 @@ func (ch *Chan) WantGet(q, body string, left uint32) {
 	ch.t.Equal("message got", []any{g.Body, g.Left}, []any{body, left})
 }
 
+// AwaitGet takes the first message that comes, without acknowledgement owed.
+func (ch *Chan) AwaitGet(q string) Got {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(getInterval) {
+		ch.Send(wire.BasicGet{Queue: q, NoAck: true})
+		switch m := ch.next().(type) {
+		case wire.BasicGetEmpty:
+		case wire.BasicGetOk:
+			p, body := ch.Content()
+			return Got{m.DeliveryTag, m.Redelivered, m.Exchange, m.RoutingKey, m.MessageCount, p, body}
+		default:
+			ch.t.Fatalf("basic.get answered with %#v", m)
+		}
+	}
+	ch.t.Fatalf("no message within %v", patience)
+	return Got{}
+}
+
+// getInterval is how long AwaitGet rests between two tries.
+const getInterval = 10 * time.Millisecond
+
 // WantEmpty demands that a queue has nothing to get.
 func (ch *Chan) WantEmpty(q string) {
 	ch.Call(wire.BasicGet{Queue: q, NoAck: true}, wire.BasicGetEmpty{})
