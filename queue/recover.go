@@ -26,9 +26,19 @@ func (q *Queue) Recover(log *persist.Log, maybeDelivered bool, shared map[*persi
 			Priority:  uint8(min(int(r.Meta.Priority), q.MaxPriority)),
 			Journaled: true, Deliveries: r.DeliveryCount, Redelivered: r.Redelivered || maybeDelivered,
 		})
+		q.ruled = q.ruled || r.Meta.Expiry != 0
 		q.nextSeq = max(q.nextSeq, r.Seq+1)
 		return nil
 	})
+}
+
+// Start applies the queue's rules to what was recovered: what has expired
+// meanwhile dies. To be called once the queues are there that dead letters may
+// go to.
+func (q *Queue) Start() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tidy()
 }
 
 // Marks lists the waiting messages that were handed out before, for a clean

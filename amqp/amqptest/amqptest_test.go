@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
@@ -115,4 +116,64 @@ func TestDirectReply(t *testing.T) {
 	if a := <-answers; string(a.Body) != "answer" || a.RoutingKey != request.ReplyTo {
 		t.Errorf("answer %+v", a)
 	}
+}
+
+// TestExpiryOverRestart: a message that expired while the broker was down is
+// dead-lettered when it is up again, and one that did not expire is there.
+func TestExpiryOverRestart(t *testing.T) {
+	dir := t.TempDir()
+	b, err := amqptest.Run(amqptest.DataDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := openChannel(t, b)
+	declare := func(name string, args amqp091.Table) {
+		if _, err := ch.QueueDeclare(name, true, false, false, false, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("dead", nil)
+	declare("q", amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-length": 10})
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	for _, expiration := range []string{"1000", "3600000"} {
+		c, err := ch.PublishWithDeferredConfirm("", "q", false, false, amqp091.Publishing{DeliveryMode: 2, Expiration: expiration, Body: []byte(expiration)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := c.WaitContext(t.Context()); err != nil || !ok {
+			t.Fatalf("confirm: %v, %v", ok, err)
+		}
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b = amqptest.Start(t, amqptest.DataDir(dir))
+	b.Clock().Advance(2 * time.Second) // message time went on while it was down
+	ch = openChannel(t, b)
+	dead, err := ch.Consume("dead", "", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := <-dead; string(d.Body) != "1000" || d.Headers["x-first-death-reason"] != "expired" {
+		t.Errorf("dead letter %q, headers %v", d.Body, d.Headers)
+	}
+	if d, ok, err := ch.Get("q", true); err != nil || !ok || string(d.Body) != "3600000" {
+		t.Errorf("kept %q, %v, %v", d.Body, ok, err)
+	}
+}
+
+func openChannel(t *testing.T, b *amqptest.Broker) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqp091.Dial(b.URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
 }

@@ -89,9 +89,9 @@ func (v *VHost) funeral(r *Router, q *Queue, dl *deadLetter, d *queue.Dead) (que
 		Queue: q.Name, Reason: reasons[d.Reason], At: v.broker.Clock.Now().Unix(),
 		Exchange: dl.exchange, Key: dl.key, HasKey: dl.hasKey,
 	})
-	e := queue.Enqueue{Message: m, Redelivered: deathKeepsRedelivered.In(v.broker.Profile) && (d.Redelivered || d.Reason == queue.Rejected)}
+	e := queue.Enqueue{Message: m, Redelivered: deathKeepsRedelivered.In(v.broker.Profile) && d.Reason == queue.Rejected}
 	for _, to := range v.routeByName(r, dl.exchange, keys, m.Properties) {
-		if !deathCycle(v.broker.Profile, d.Message, reasons[d.Reason], to.Name) {
+		if !deathCycle(m, reasons[d.Reason], to.Name) {
 			e.Queues = append(e.Queues, to)
 		}
 	}

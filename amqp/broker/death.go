@@ -104,7 +104,7 @@ func buried(p compat.Profile, m *queue.Message, d death) (dead *queue.Message, k
 // verified on 3.10.8 and 4.3.6.)
 //
 // "Since" is as far as x-death tells: see compat.LaterDeathsRearranged.
-func deathCycle(_ compat.Profile, dead *queue.Message, reason deathReason, target string) bool {
+func deathCycle(dead *queue.Message, reason deathReason, target string) bool {
 	if reason == rejected {
 		return false
 	}

@@ -249,6 +249,9 @@ func (r *recovery) complete() {
 		next = next.Set(name, v)
 	}
 	r.b.vhosts.Store(&next)
+	for _, q := range r.queues {
+		q.Start()
+	}
 }
 
 func decodeDefinition(value []byte, into any, arguments *[]byte) (frames.Table, error) {
