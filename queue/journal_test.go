@@ -386,6 +386,7 @@ func TestDeletedDurableQueue(t *testing.T) {
 func TestStoredHead(t *testing.T) {
 	m := persistent("body", 7)
 	m.Expiration = 1234
+	m.Dead, m.CCDone, m.BCC = true, true, []string{"b", "", string(bytes.Repeat([]byte("k"), 300))}
 	head := m.AppendHead(nil)
 	if len(head) != m.HeadSize() {
 		t.Fatalf("head of %d bytes, announced %d", len(head), m.HeadSize())
