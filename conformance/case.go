@@ -52,7 +52,7 @@ func All() []Case {
 		confirmCases(), txCases(),
 		directCases(), topicCases(), headersCases(), alternateCases(),
 		priorityCases(), propertyCases(), permissionCases(), clientCases(),
-		deadLetterCases(), deathCountCases(), ttlCases(),
+		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(),
 	)
 }
 
