@@ -52,7 +52,7 @@ func All() []Case {
 		confirmCases(), txCases(),
 		directCases(), topicCases(), headersCases(), alternateCases(),
 		priorityCases(), propertyCases(), permissionCases(), clientCases(),
-		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(),
+		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(), expiresCases(),
 	)
 }
 
