@@ -52,7 +52,8 @@ func All() []Case {
 		confirmCases(), txCases(),
 		directCases(), topicCases(), headersCases(), alternateCases(),
 		priorityCases(), propertyCases(), permissionCases(), clientCases(),
-		deadLetterCases(), deathCountCases(),
+		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(), expiresCases(),
+		singleActiveCases(), consumerPriorityCases(),
 	)
 }
 
