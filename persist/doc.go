@@ -31,16 +31,28 @@
 //
 // The keys (numbers are big-endian, so key order is number order):
 //
-//	a queue firstSeq   which messages of that index page are settled
-//	b page             the bytes of all messages of one commit
-//	d kind vhost name  a definition
-//	g part             redo list of a commit too large for one transaction
-//	i queue firstSeq   index page: the messages of one commit for one queue
-//	n name             format version, reserved ids, mark of a clean stop
-//	r queue chunk      redelivered marks and delivery counts of a clean stop
-//	x queue            this queue's messages are to be cleared
+//	a queue firstSeq           which messages of that index page are settled
+//	b page                     the bytes of all messages of one commit
+//	d kind vhost name          a definition, or its beginning
+//	e kind vhost name piece    the rest of a large definition
+//	g number part              redo list of a commit too large for one transaction
+//	i queue firstSeq           index page: up to 31 messages of a commit for a queue
+//	n name                     format version, reserved ids, mark of a clean stop
+//	r queue chunk              redelivered marks and delivery counts of a clean stop
+//	s                          reserved for streams
+//	x queue                    this queue's messages are to be cleared
 //
-// Every value carries a checksum over its key and its bytes.
+// Every value carries a checksum over its key and its bytes. A file named
+// WARREN beside Badger's says that the folder is a store and in which format.
+//
+// Badger keeps values of 1 KiB and more in its value log, apart from the
+// sorted tables, and there only bodies and redo lists may be. For Badger 4.9.6
+// can bring back a deleted value that lay there: rewriting a value log file
+// copies a value although a delete of it waits in an upper level of the
+// tables; once that delete has been compacted away, the copy is found again.
+// A body page that comes back is referred to by nothing and swept away, a redo
+// list that comes back is known by its number to be done; an index page or a
+// definition would be believed. What lies in the tables alone is not affected.
 //
 // Who owns what: Store.mu guards the batches, logs and pages in memory and is
 // the last lock in the broker's order; nothing is called and no disk is touched
