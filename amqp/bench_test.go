@@ -101,7 +101,7 @@ func benchmarkRelay(b *testing.B, size int, acks bool, listen func(*broker.Hooks
 	s := startSite(b, nil, Options{}).listen()
 	listen(&s.broker.Hooks)
 	r := startRelay(b, s, size, acks)
-	b.SetBytes(int64(size))
+	b.SetBytes(int64(size * r.count))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.run(b)
