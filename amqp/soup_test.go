@@ -14,14 +14,15 @@ import (
 // soup draws what a client sends: mostly methods that mean something to each
 // other, sometimes frames that no client should send.
 type soup struct {
-	t *rapid.T
-	b []byte
+	t    *rapid.T
+	wild bool // does what ends the connection
+	b    []byte
 }
 
 func (s *soup) bool() bool { return rapid.Bool().Draw(s.t, "bool") }
 
-// seldom is true once in many draws.
-func (s *soup) seldom() bool { return rapid.IntRange(0, 19).Draw(s.t, "seldom") == 0 }
+// seldom is true once in many draws, never for a tame client.
+func (s *soup) seldom() bool { return s.wild && rapid.IntRange(0, 39).Draw(s.t, "seldom") == 0 }
 
 func (s *soup) channel() uint16 {
 	if s.seldom() {
@@ -31,7 +32,7 @@ func (s *soup) channel() uint16 {
 }
 
 func (s *soup) queue() string {
-	return rapid.SampledFrom([]string{"a", "b", "c", "durable", "amq.rabbitmq.reply-to", ""}).Draw(s.t, "queue")
+	return rapid.SampledFrom([]string{"a", "a", "b", "b", "c", "durable", "durable", ""}).Draw(s.t, "queue")
 }
 
 func (s *soup) exchange() string {
@@ -42,15 +43,32 @@ func (s *soup) tag() string { return rapid.SampledFrom([]string{"t", "u", ""}).D
 
 func (s *soup) number() uint64 { return rapid.Uint64Range(0, 6).Draw(s.t, "number") }
 
+// settled draws which deliveries are meant: mostly all, which is never wrong.
+func (s *soup) settled() (tag uint64, multiple bool) {
+	if rapid.IntRange(0, 4).Draw(s.t, "which") > 0 {
+		return 0, true
+	}
+	return s.number(), s.bool()
+}
+
 // channelMethod draws a method for an open channel. Declares and deletes of
 // the durable queue have it wait for the store.
 func (s *soup) channelMethod() frames.Method {
+	if s.seldom() {
+		return rapid.SampledFrom([]frames.Method{
+			&frames.BasicCancelOk{}, &frames.QueueDeclareOk{}, &frames.ConnectionOpen{}, &frames.ConnectionClose{}, &frames.ConnectionCloseOk{},
+			&frames.ConnectionStartOk{}, &frames.ConnectionUpdateSecret{}, &frames.BasicRecover{}, &frames.BasicQos{PrefetchSize: 1},
+			&frames.ChannelCloseOk{}, &frames.ChannelOpen{},
+		}).Draw(s.t, "odd method")
+	}
 	makers := []func() frames.Method{
 		func() frames.Method {
 			q := s.queue()
 			return &frames.QueueDeclare{Queue: q, Durable: q == "durable", NoWait: s.seldom(), Exclusive: s.seldom(), Passive: s.seldom(), AutoDelete: q == "c"}
 		},
-		func() frames.Method { return &frames.QueueDelete{Queue: s.queue(), IfUnused: s.bool(), IfEmpty: s.bool()} },
+		func() frames.Method {
+			return &frames.QueueDelete{Queue: s.queue(), IfUnused: s.bool(), IfEmpty: s.bool()}
+		},
 		func() frames.Method { return &frames.QueuePurge{Queue: s.queue(), NoWait: s.bool()} },
 		func() frames.Method {
 			return &frames.QueueBind{Queue: s.queue(), Exchange: s.exchange(), RoutingKey: s.queue()}
@@ -63,9 +81,13 @@ func (s *soup) channelMethod() frames.Method {
 		},
 		func() frames.Method { return &frames.BasicCancel{ConsumerTag: s.tag(), NoWait: s.bool()} },
 		func() frames.Method { return &frames.BasicGet{Queue: s.queue(), NoAck: s.bool()} },
-		func() frames.Method { return &frames.BasicAck{DeliveryTag: s.number(), Multiple: s.bool()} },
 		func() frames.Method {
-			return &frames.BasicNack{DeliveryTag: s.number(), Multiple: s.bool(), Requeue: s.bool()}
+			tag, multiple := s.settled()
+			return &frames.BasicAck{DeliveryTag: tag, Multiple: multiple}
+		},
+		func() frames.Method {
+			tag, multiple := s.settled()
+			return &frames.BasicNack{DeliveryTag: tag, Multiple: multiple, Requeue: s.bool()}
 		},
 		func() frames.Method { return &frames.BasicReject{DeliveryTag: s.number(), Requeue: s.bool()} },
 		func() frames.Method { return &frames.BasicRecover{Requeue: true} },
@@ -73,26 +95,15 @@ func (s *soup) channelMethod() frames.Method {
 		func() frames.Method {
 			return &frames.BasicQos{PrefetchCount: uint16(s.number()), Global: s.bool()}
 		},
-		func() frames.Method { return &frames.ConfirmSelect{NoWait: s.bool()} },
-		func() frames.Method { return &frames.TxSelect{} },
-		func() frames.Method { return &frames.TxCommit{} },
-		func() frames.Method { return &frames.TxRollback{} },
 		func() frames.Method { return &frames.ChannelFlow{Active: true} },
-		func() frames.Method { return &frames.ChannelClose{} },
-		func() frames.Method { return &frames.ChannelCloseOk{} },
-		func() frames.Method { return &frames.ChannelOpen{} },
-	}
-	if s.seldom() {
-		return rapid.SampledFrom([]frames.Method{
-			&frames.BasicCancelOk{}, &frames.QueueDeclareOk{}, &frames.ConnectionOpen{}, &frames.ConnectionClose{}, &frames.ConnectionCloseOk{},
-			&frames.ConnectionStartOk{}, &frames.ConnectionUpdateSecret{}, &frames.BasicRecover{}, &frames.BasicQos{PrefetchSize: 1},
-		}).Draw(s.t, "odd method")
+		func() frames.Method {
+			return &frames.BasicConsume{Queue: "amq.rabbitmq.reply-to", NoAck: true, ConsumerTag: s.tag()}
+		},
 	}
 	return rapid.SampledFrom(makers).Draw(s.t, "method")()
 }
 
-func (s *soup) publish() {
-	ch := s.channel()
+func (s *soup) publish(ch uint16) {
 	m := &frames.BasicPublish{Exchange: []byte(s.exchange()), RoutingKey: []byte(s.queue()), Mandatory: s.bool(), Immediate: s.seldom()}
 	body := make([]byte, rapid.SampledFrom([]int{0, 1, 5000, 200_000}).Draw(s.t, "size"))
 	properties := transient
@@ -126,18 +137,58 @@ func (s *soup) broken() {
 	}
 }
 
+// send appends methods.
+func (s *soup) send(ch uint16, methods ...frames.Method) {
+	for _, m := range methods {
+		s.b = frames.AppendMethodFrame(s.b, ch, m)
+	}
+}
+
+// begin opens the channels: 2 may be transactional, 3 may confirm.
+func (s *soup) begin() {
+	for id := uint16(1); id <= 3; id++ {
+		s.send(id, &frames.ChannelOpen{}, &frames.QueueDeclare{Queue: "a"}, &frames.QueueDeclare{Queue: "durable", Durable: true})
+		s.send(id, &frames.QueueDeclare{Queue: "b"})
+	}
+	if s.bool() {
+		s.send(2, &frames.TxSelect{})
+	}
+	if s.bool() {
+		s.send(3, &frames.ConfirmSelect{})
+	}
+}
+
+// transaction does things on channel 2 and ends them.
+func (s *soup) transaction() {
+	s.send(2, &frames.TxSelect{}, &frames.BasicGet{Queue: s.queue()})
+	for range rapid.IntRange(0, 3).Draw(s.t, "publishes") {
+		s.publish(2)
+	}
+	s.send(2, &frames.BasicNack{Multiple: true, Requeue: s.bool()}, &frames.BasicGet{Queue: s.queue()})
+	s.send(2, &frames.BasicAck{Multiple: true})
+	if s.bool() {
+		s.send(2, &frames.TxRollback{})
+	} else {
+		s.send(2, &frames.TxCommit{})
+	}
+}
+
 // draw makes one client's octets.
 func (s *soup) draw() []byte {
-	for id := uint16(1); id <= 3; id++ {
-		s.b = frames.AppendMethodFrame(s.b, id, &frames.ChannelOpen{})
-	}
+	s.wild = s.bool()
+	s.begin()
 	for range rapid.IntRange(1, 40).Draw(s.t, "length") {
 		switch n := rapid.IntRange(0, 99).Draw(s.t, "kind"); {
-		case n < 70:
-			s.b = frames.AppendMethodFrame(s.b, s.channel(), s.channelMethod())
-		case n < 95:
-			s.publish()
-		default:
+		case n < 60:
+			s.send(s.channel(), s.channelMethod())
+		case n < 85:
+			s.publish(s.channel())
+		case n < 93:
+			s.transaction()
+		case n < 97:
+			id := s.channel()
+			s.send(id, &frames.ChannelClose{}, &frames.ChannelOpen{})
+		case s.wild:
 			s.broken()
 		}
 	}

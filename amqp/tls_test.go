@@ -238,10 +238,10 @@ func TestTLSConfigErrors(t *testing.T) {
 	a := newAuthority(t)
 	cert, key, ca := a.files(a.issue(pkix.Name{CommonName: "server"}))
 	for name, files := range map[string][3]string{
-		"no certificate": {"missing", key, ca},
-		"no key":         {cert, cert, ca},
-		"no authority":   {cert, key, "missing"},
-		"not PEM":        {cert, key, os.Args[0]},
+		"no certificate":       {"missing", key, ca},
+		"no key":               {cert, cert, ca},
+		"no authority":         {cert, key, "missing"},
+		"no certificate in it": {cert, key, key},
 	} {
 		if c, err := TLSConfig(files[0], files[1], files[2]); err == nil || c != nil {
 			t.Errorf("%s: no error", name)
