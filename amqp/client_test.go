@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,7 +21,14 @@ import (
 	"github.com/warrenmq/warren/persist"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Half of rapid's default keeps the run short under the race detector; the
+	// command line still decides.
+	if err := flag.Set("rapid.checks", "50"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quiet drops the log.
 var quiet = slog.New(slog.DiscardHandler)

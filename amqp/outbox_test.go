@@ -264,8 +264,8 @@ func TestOutboxModel(t *testing.T) {
 		channel := func(t *rapid.T) *channel {
 			return x.channels[rapid.IntRange(0, len(x.channels)-1).Draw(t, "channel")]
 		}
-		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(copyLimit-2, copyLimit+2), rapid.IntRange(0, 300_000),
-			rapid.SampledFrom([]int{131064, 131065, largeChunk, 400_000}))
+		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(copyLimit-2, copyLimit+2), rapid.IntRange(0, 150_000),
+			rapid.SampledFrom([]int{131064, 131065, largeChunk, 270_000}))
 		bursts := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"reply": func(t *rapid.T) { x.reply(channel(t)) },
@@ -280,7 +280,7 @@ func TestOutboxModel(t *testing.T) {
 			"deliver": func(t *rapid.T) { x.deliver(channel(t), size.Draw(t, "size")) },
 			"deliveries": func(t *rapid.T) {
 				ch, n := channel(t), size.Draw(t, "size")
-				for range 8 {
+				for range 5 {
 					x.deliver(ch, n)
 				}
 			},
