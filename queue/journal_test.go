@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,23 +149,50 @@ func expectWaiting(t testing.TB, q *Queue, want ...string) {
 }
 
 // copyFolder copies an open store's files as they are, which is what a kill
-// at this moment leaves. Files are sparse.
+// at this moment leaves. It starts again when the store has made or dropped
+// files meanwhile.
 func copyFolder(t testing.TB, from string) string {
 	t.Helper()
-	to := t.TempDir()
-	files, err := os.ReadDir(from)
+	for range 100 {
+		to := t.TempDir()
+		before := fileNames(t, from)
+		for _, name := range before {
+			if err := copySparse(filepath.Join(from, name), filepath.Join(to, name)); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		manifest, err := os.ReadFile(filepath.Join(from, "MANIFEST"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied, err := os.ReadFile(filepath.Join(to, "MANIFEST"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(manifest, copied) && slices.Equal(before, fileNames(t, from)) {
+			return to
+		}
+	}
+	t.Fatal("the store's files change all the time")
+	return ""
+}
+
+func fileNames(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string
 	for _, f := range files {
-		if err := copySparse(filepath.Join(from, f.Name()), filepath.Join(to, f.Name())); err != nil {
-			t.Fatal(err)
-		}
+		names = append(names, f.Name())
 	}
-	return to
+	return names
 }
 
+// copySparse copies a file without its holes, most of which a value log is.
 func copySparse(from, to string) error {
+	const seekData, seekHole = 3, 4 // Linux
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -174,22 +203,26 @@ func copySparse(from, to string) error {
 		return err
 	}
 	defer out.Close()
-	block, zero := make([]byte, 1<<20), make([]byte, 1<<20)
-	for at := int64(0); ; {
-		n, err := in.Read(block)
-		if n > 0 && !bytes.Equal(block[:n], zero[:n]) {
-			if _, err := out.WriteAt(block[:n], at); err != nil {
-				return err
-			}
-		}
-		at += int64(n)
-		if err == io.EOF {
-			return out.Truncate(at)
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < info.Size(); {
+		data, err := in.Seek(at, seekData)
+		if errors.Is(err, syscall.ENXIO) {
+			break // a hole up to the end
 		}
 		if err != nil {
 			return err
 		}
+		if at, err = in.Seek(data, seekHole); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(out, data), io.NewSectionReader(in, data, at-data)); err != nil {
+			return err
+		}
 	}
+	return out.Truncate(info.Size())
 }
 
 // stop saves the marks and closes, as the broker does.

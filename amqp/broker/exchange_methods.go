@@ -136,17 +136,18 @@ type BindRequest struct {
 // is.
 func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
 	return v.changeBinding(c, r, done, func(e *edit, b *Binding) (changed bool, err error) {
-		if q := b.destination.queue; q != nil {
-			if err := q.exclusiveTo(c); err != nil {
-				return false, err
-			}
-		}
 		source, _ := e.next.exchanges.Get(b.Source)
 		if err := exchange.ValidateBinding(source.Type, b.Arguments); err != nil {
 			return false, err
 		}
 		if err := v.checkTopicWildcards(source.Type, b.Key); err != nil {
 			return false, err
+		}
+		// Behind the arguments, as on the wire.
+		if q := b.destination.queue; q != nil {
+			if err := q.exclusiveTo(c); err != nil {
+				return false, err
+			}
 		}
 		return e.addBinding(b), nil
 	})

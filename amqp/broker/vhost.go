@@ -76,9 +76,15 @@ func (e *edit) finish(done func(error)) (wait bool) {
 	for i := range e.events {
 		e.v.broker.Hooks.Emit(&e.events[i])
 	}
+	wait = e.save(done)
 	for _, name := range e.gone {
 		e.v.broker.Users.DropExchange(e.v.Name, name, nil)
 	}
+	return wait
+}
+
+// save hands the edit to the store.
+func (e *edit) save(done func(error)) (wait bool) {
 	if e.v.broker.store == nil || len(e.puts)+len(e.deletes)+len(e.logs) == 0 {
 		return false
 	}

@@ -1,0 +1,538 @@
+package broker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
+)
+
+// The model: names and bindings in plain maps, and a router that looks at
+// every binding.
+
+type modelExchange struct {
+	typ       string
+	durable   bool
+	auto      bool
+	alternate string // "" for none
+}
+
+type modelQueue struct {
+	durable bool
+	owner   int // 0 for none, else the session that it is exclusive to
+}
+
+type modelBinding struct {
+	source, destination, key, args string // args is a name in modelArguments
+	toQueue                        bool
+}
+
+// modelArguments are the arguments that bindings are drawn from.
+var modelArguments = map[string]frames.Table{
+	"": nil, "all a": table("x-match", "all", "a", "1"), "any ab": table("x-match", "any", "a", "1", "b", "2"), "b": table("b", "2"),
+}
+
+// chooser draws numbers below n: rapid's, or a plain generator where a store
+// makes rapid's many rounds too slow.
+type chooser func(label string, n int) int
+
+func of[T any](c chooser, label string, from ...T) T { return from[c(label, len(from))] }
+
+// network is a virtual host, sessions of it, and the model.
+type network struct {
+	t         tester
+	b         *Broker
+	sessions  [2]*session
+	exchanges map[string]modelExchange
+	queues    map[string]modelQueue
+	bindings  map[modelBinding]bool
+}
+
+func newNetwork(t tester, b *Broker) *network {
+	n := &network{
+		t: t, b: b, exchanges: map[string]modelExchange{}, queues: map[string]modelQueue{}, bindings: map[modelBinding]bool{},
+	}
+	n.login()
+	return n
+}
+
+func (n *network) login() { n.sessions = [2]*session{guest(n.t, n.b), guest(n.t, n.b)} }
+
+// expect compares an error with the model's.
+func (n *network) expect(what string, err error, want string) {
+	n.t.Helper()
+	code, _, _ := strings.Cut(errorText(err), " ")
+	if code != want {
+		n.t.Fatalf("%s: %v, the model says %q", what, err, want)
+	}
+}
+
+func (n *network) exchangeName(c chooser) string {
+	return of(c, "exchange", "x0", "x1", "x2", "x3", "x4", "amq.topic", "amq.fanout")
+}
+
+func (n *network) queueName(c chooser) string { return of(c, "queue", "q0", "q1", "q2", "q3") }
+
+func (n *network) isExchange(name string) bool {
+	_, ok := n.exchanges[name]
+	return ok || strings.HasPrefix(name, "amq.")
+}
+
+func (n *network) typeOf(name string) string {
+	if typ, ok := strings.CutPrefix(name, "amq."); ok {
+		return typ
+	}
+	return n.exchanges[name].typ
+}
+
+func (n *network) declareExchange(c chooser) {
+	name := n.exchangeName(c)
+	x := modelExchange{
+		typ: of(c, "type", "direct", "fanout", "topic", "headers"), durable: c("durable", 2) == 0, auto: c("auto-delete", 2) == 0,
+	}
+	m := frames.ExchangeDeclare{Exchange: name, Type: x.typ, Durable: x.durable, AutoDelete: x.auto}
+	if c("alternate", 3) == 0 {
+		x.alternate = n.exchangeName(c)
+		m.Arguments = table("alternate-exchange", x.alternate)
+	}
+	want := ""
+	cur, there := n.exchanges[name]
+	switch {
+	case strings.HasPrefix(name, "amq."):
+		// Redeclared as it is, or refused; the alternate exchange counts.
+		if x.typ != n.typeOf(name) || !x.durable || x.auto || x.alternate != "" {
+			want = "406"
+		}
+	case there && cur != x:
+		want = "406"
+	default:
+		n.exchanges[name] = x
+	}
+	n.expect(fmt.Sprintf("declare %s %+v", name, x), n.sessions[c("session", 2)].declareExchange(m), want)
+}
+
+func (n *network) deleteExchange(c chooser) {
+	name, ifUnused := n.exchangeName(c), c("if-unused", 2) == 0
+	want := ""
+	switch {
+	case strings.HasPrefix(name, "amq."):
+		want = "403"
+	case ifUnused && n.isExchange(name) && n.sourceOf(name) > 0:
+		want = "406"
+	case n.isExchange(name):
+		n.dropExchange(name)
+	}
+	n.expect("delete exchange "+name, n.sessions[0].deleteExchange(frames.ExchangeDelete{Exchange: name, IfUnused: ifUnused}), want)
+}
+
+// sourceOf counts the bindings of which an exchange is the source.
+func (n *network) sourceOf(name string) (count int) {
+	for b := range n.bindings {
+		if b.source == name {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *network) dropExchange(name string) {
+	delete(n.exchanges, name)
+	n.dropBindings(func(b modelBinding) bool { return b.source == name || !b.toQueue && b.destination == name })
+}
+
+// dropBindings removes bindings, and auto-delete exchanges that lose their
+// last binding as a source by it, with theirs in turn.
+func (n *network) dropBindings(gone func(modelBinding) bool) {
+	var sources []string
+	for b := range n.bindings {
+		if gone(b) {
+			delete(n.bindings, b)
+			sources = append(sources, b.source)
+		}
+	}
+	for _, name := range sources {
+		if x, ok := n.exchanges[name]; ok && x.auto && n.sourceOf(name) == 0 {
+			n.dropExchange(name)
+		}
+	}
+}
+
+func (n *network) declareQueue(c chooser) {
+	who := c("session", 2)
+	name, q := n.queueName(c), modelQueue{durable: c("durable", 2) == 0}
+	exclusive := c("exclusive", 3) == 0
+	if exclusive {
+		q.owner = who + 1
+	}
+	m := frames.QueueDeclare{Queue: name, Durable: q.durable, Exclusive: exclusive}
+	q.durable = q.durable && !exclusive // an exclusive queue is not durable, whatever was asked for
+	cur, there := n.queues[name]
+	want := ""
+	switch {
+	case there && cur.owner != q.owner:
+		want = "405"
+	case there && cur != q:
+		want = "406"
+	default:
+		n.queues[name] = q
+	}
+	_, err := n.sessions[who].declareQueue(m)
+	n.expect(fmt.Sprintf("declare %s %+v", name, q), err, want)
+}
+
+func (n *network) deleteQueue(c chooser) {
+	who, name := c("session", 2), n.queueName(c)
+	want := ""
+	if q, ok := n.queues[name]; ok && q.owner != 0 && q.owner != who+1 {
+		want = "405"
+	} else if ok {
+		n.dropQueue(name)
+	}
+	_, err := n.sessions[who].deleteQueue(frames.QueueDelete{Queue: name})
+	n.expect("delete queue "+name, err, want)
+}
+
+func (n *network) dropQueue(name string) {
+	delete(n.queues, name)
+	n.dropBindings(func(b modelBinding) bool { return b.toQueue && b.destination == name })
+}
+
+// ownerGone ends a connection: its exclusive queues go.
+func (n *network) ownerGone(c chooser) {
+	who := c("session", 2)
+	s := n.sessions[who]
+	s.v.OwnerGone(s.c.Owner)
+	n.sessions[who] = guest(n.t, n.b)
+	for name, q := range n.queues {
+		if q.owner == who+1 {
+			n.dropQueue(name)
+		}
+	}
+}
+
+// consumerGone is an auto-delete queue that loses its only consumer.
+func (n *network) consumerGone(c chooser) {
+	name := n.queueName(c)
+	if _, ok := n.queues[name]; ok {
+		return
+	}
+	s := n.sessions[0]
+	_, err := s.declareQueue(frames.QueueDeclare{Queue: name, AutoDelete: true, Durable: true})
+	n.expect("declare", err, "")
+	x := n.exchangeName(c)
+	if n.isExchange(x) {
+		n.expect("bind", s.bind(BindRequest{Source: x, Destination: name, ToQueue: true}), "")
+		n.bindings[modelBinding{source: x, destination: name, toQueue: true}] = true
+	}
+	q, _ := s.v.Queue(name)
+	s.v.ConsumerGone(q) // as the last consumer's channel does
+	n.dropQueue(name)
+}
+
+// end draws a binding and says what the model thinks of its ends.
+func (n *network) binding(c chooser, who int) (b modelBinding, r BindRequest, missing, locked bool) {
+	b = modelBinding{source: n.exchangeName(c), toQueue: c("to", 2) == 0, key: of(c, "key", "", "a", "a.b", "*", "#", "q0")}
+	b.args = of(c, "arguments", "", "", "all a", "any ab", "b")
+	if b.toQueue {
+		b.destination = n.queueName(c)
+	} else {
+		b.destination = n.exchangeName(c)
+	}
+	q, isQueue := n.queues[b.destination]
+	missing = !n.isExchange(b.source) || b.toQueue && !isQueue || !b.toQueue && !n.isExchange(b.destination)
+	locked = b.toQueue && q.owner != 0 && q.owner != who+1
+	r = BindRequest{Source: b.source, Destination: b.destination, Key: b.key, ToQueue: b.toQueue, Arguments: modelArguments[b.args]}
+	return b, r, missing, locked
+}
+
+func (n *network) bind(c chooser) {
+	who := c("session", 2)
+	b, r, missing, locked := n.binding(c, who)
+	want := ""
+	switch {
+	case missing:
+		want = "404"
+	case locked:
+		want = "405"
+	default:
+		n.bindings[b] = true
+	}
+	n.expect(fmt.Sprintf("bind %+v", b), n.sessions[who].bind(r), want)
+}
+
+func (n *network) unbind(c chooser) {
+	who := c("session", 2)
+	b, r, _, locked := n.binding(c, who)
+	if len(n.bindings) > 0 && c("existing", 4) > 0 { // most draws would meet nothing
+		all := n.sortedBindings()
+		b = all[c("binding", len(all))]
+		r = BindRequest{Source: b.source, Destination: b.destination, Key: b.key, ToQueue: b.toQueue, Arguments: modelArguments[b.args]}
+		q := n.queues[b.destination]
+		locked = b.toQueue && q.owner != 0 && q.owner != who+1
+	}
+	want := ""
+	switch {
+	case !n.bindings[b]:
+	case locked:
+		want = "405"
+	default:
+		n.dropBindings(func(o modelBinding) bool { return o == b })
+	}
+	n.expect(fmt.Sprintf("unbind %+v", b), n.sessions[who].unbind(r), want)
+}
+
+func (n *network) sortedBindings() []modelBinding {
+	var all []modelBinding
+	for b := range n.bindings {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b modelBinding) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return all
+}
+
+// steps are what can happen.
+func (n *network) steps() map[string]func(chooser) {
+	return map[string]func(chooser){
+		"declare exchange": n.declareExchange, "delete exchange": n.deleteExchange, "declare queue": n.declareQueue,
+		"delete queue": n.deleteQueue, "owner gone": n.ownerGone, "consumer gone": n.consumerGone, "bind": n.bind,
+		"bind more": n.bind, "unbind": n.unbind, "publish": n.publish,
+	}
+}
+
+// publish compares a route with the naive router's.
+func (n *network) publish(c chooser) {
+	x := of(c, "published to", "", "x0", "x1", "x2", "x3", "x4", "amq.topic")
+	if x != "" && !n.isExchange(x) {
+		return
+	}
+	headers := of(c, "headers", nil, table("a", "1"), table("b", "2"), table("a", "1", "b", "2", "c", int32(3)))
+	keys := []string{of(c, "key", "", "a", "a.b", "q0", "q1")}
+	sent := slices.Clone(headers)
+	for _, header := range []string{"CC", "BCC"} {
+		if c(header, 3) == 0 {
+			key := of(c, "further key", "a", "q2", "q0")
+			keys = append(keys, key)
+			sent = append(sent, frames.Field{Key: header, Value: frames.Array{key, int32(1)}})
+		}
+	}
+	var want []string
+	n.reach(x, keys, headers, map[string]bool{}, &want)
+	slices.Sort(want)
+	want = slices.Compact(want)
+	p := &Publication{Exchange: []byte(x), RoutingKey: []byte(keys[0]), Properties: properties(n.t, withHeaders(sent))}
+	for range 2 { // the second may come from the router's last route
+		got, err := n.sessions[0].route(p)
+		if err != nil {
+			n.t.Fatalf("publish to %q with %q: %v", x, keys, err)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			n.t.Fatalf("publish to %q with keys %q, headers %v (-naive +route):\n%s\nbindings %+v", x, keys, headers, diff, n.sortedBindings())
+		}
+		if p.Unroutable != (len(want) == 0) {
+			n.t.Fatalf("unroutable: %v, queues %v", p.Unroutable, want)
+		}
+	}
+}
+
+// reach is the naive router: it looks at every binding.
+func (n *network) reach(x string, keys []string, headers frames.Table, visited map[string]bool, queues *[]string) {
+	if visited[x] {
+		return
+	}
+	visited[x] = true
+	if x == "" {
+		for _, key := range keys {
+			if _, ok := n.queues[key]; ok {
+				*queues = append(*queues, key)
+			}
+		}
+		return
+	}
+	found := false
+	for _, b := range n.sortedBindings() {
+		if b.source != x || !n.matches(b, keys, headers) {
+			continue
+		}
+		found = true
+		if b.toQueue {
+			*queues = append(*queues, b.destination)
+		} else {
+			n.reach(b.destination, keys, headers, visited, queues)
+		}
+	}
+	if ae := n.exchanges[x].alternate; !found && ae != "" && n.isExchange(ae) {
+		n.reach(ae, keys, headers, visited, queues)
+	}
+}
+
+func (n *network) matches(b modelBinding, keys []string, headers frames.Table) bool {
+	switch n.typeOf(b.source) {
+	case "fanout":
+		return true
+	case "headers":
+		return headersMatch(modelArguments[b.args], headers)
+	case "direct":
+		return slices.Contains(keys, b.key)
+	}
+	for _, key := range keys {
+		if wordsMatch(words(b.key), words(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+func words(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+// wordsMatch is the topic rule, spelled out.
+func wordsMatch(pattern, key []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(key) == 0
+	case pattern[0] == "#":
+		return wordsMatch(pattern[1:], key) || len(key) > 0 && wordsMatch(pattern, key[1:])
+	case len(key) == 0:
+		return false
+	}
+	return (pattern[0] == "*" || pattern[0] == key[0]) && wordsMatch(pattern[1:], key[1:])
+}
+
+func headersMatch(args, headers frames.Table) bool {
+	mode, _ := args.Get("x-match")
+	for _, f := range args {
+		if f.Key == "x-match" {
+			continue
+		}
+		v, _ := headers.Get(f.Key)
+		if (v == f.Value) == (mode == "any") {
+			return mode == "any"
+		}
+	}
+	return mode != "any"
+}
+
+// check compares the virtual host with the model, and its parts with each
+// other.
+func (n *network) check() {
+	n.t.Helper()
+	v := n.sessions[0].v
+	var want, got []string
+	for name, x := range n.exchanges {
+		want = append(want, fmt.Sprint(name, x))
+	}
+	for _, x := range v.Exchanges() {
+		if x.Name != "" && !strings.HasPrefix(x.Name, "amq.") {
+			got = append(got, fmt.Sprint(x.Name, modelExchange{x.Type, x.Durable, x.AutoDelete, x.Alternate}))
+		}
+	}
+	n.same("exchanges", want, got)
+	want, got = nil, nil
+	for name := range n.queues {
+		want = append(want, name)
+	}
+	for _, q := range v.Queues() {
+		got = append(got, q.Name)
+		if q.Deleted() {
+			n.t.Fatalf("queue %s is deleted and still there", q.Name)
+		}
+	}
+	n.same("queues", want, got)
+	n.checkBindings(v)
+}
+
+func (n *network) same(what string, want, got []string) {
+	n.t.Helper()
+	if diff := gocmp.Diff(sorted(want), sorted(got)); diff != "" {
+		n.t.Fatalf("%s (-model +virtual host):\n%s", what, diff)
+	}
+}
+
+func (n *network) checkBindings(v *VHost) {
+	n.t.Helper()
+	var want, got []string
+	for b := range n.bindings {
+		want = append(want, fmt.Sprint(b.source, b.toQueue, b.destination, b.key, sortedArguments(modelArguments[b.args])))
+	}
+	for _, b := range v.Bindings() {
+		got = append(got, fmt.Sprint(b.Source, b.ToQueue(), b.Destination(), b.Key, sortedArguments(b.Arguments)))
+	}
+	n.same("bindings", want, got)
+
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	t := v.topology.Load()
+	fromDestinations := 0
+	for d, set := range v.bindings.byDestination {
+		fromDestinations += len(set)
+		if d.queue != nil {
+			if cur, ok := t.queues.Get(d.queue.Name); !ok || cur != d.queue {
+				n.t.Fatalf("a binding leads to queue %s, which is not there", d.queue.Name)
+			}
+		} else if cur, ok := t.exchanges.Get(d.exchange.Name); !ok || cur.Exchange != d.exchange {
+			n.t.Fatalf("a binding leads to exchange %s, which is not there", d.exchange.Name)
+		}
+	}
+	if fromDestinations != len(got) {
+		n.t.Fatalf("%d bindings by destination, %d by source", fromDestinations, len(got))
+	}
+	for name, x := range t.exchanges.All() {
+		if x.matcher.Len() != len(v.bindings.bySource[name]) {
+			n.t.Fatalf("exchange %s matches %d bindings of %d", name, x.matcher.Len(), len(v.bindings.bySource[name]))
+		}
+	}
+	for owner, queues := range v.owned {
+		for _, q := range queues {
+			if q.Owner != owner || q.Deleted() {
+				n.t.Fatalf("queue %s is listed for an owner it does not have", q.Name)
+			}
+		}
+	}
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }
+
+func TestTopologyFollowsModel(t *testing.T) {
+	both(t, func(t *testing.T, p compat.Profile) {
+		rapid.Check(t, func(rt *rapid.T) {
+			b, err := Open(Options{Profile: p, Logger: discard})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			defer func() {
+				if err := b.Close(); err != nil {
+					rt.Fatal(err)
+				}
+			}()
+			n := newNetwork(rt, b)
+			actions := map[string]func(*rapid.T){"": func(*rapid.T) { n.check() }}
+			for name, step := range n.steps() {
+				actions[name] = func(rt *rapid.T) {
+					step(func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
+				}
+			}
+			rt.Repeat(actions)
+		})
+	})
+}
+
+// The exchange types of the model are all there are.
+func TestModelKnowsTheExchangeTypes(t *testing.T) {
+	for _, typ := range []string{exchange.TypeDirect, exchange.TypeFanout, exchange.TypeTopic, exchange.TypeHeaders} {
+		if _, ok := exchange.New[int](typ, exchange.Options{}); !ok {
+			t.Errorf("no exchange type %s", typ)
+		}
+	}
+}
