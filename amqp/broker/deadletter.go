@@ -91,7 +91,7 @@ func (v *VHost) funeral(r *Router, q *Queue, dl *deadLetter, d *queue.Dead) (que
 	})
 	e := queue.Enqueue{Message: m, Redelivered: deathKeepsRedelivered.In(v.broker.Profile) && (d.Redelivered || d.Reason == queue.Rejected)}
 	for _, to := range v.routeByName(r, dl.exchange, keys, m.Properties) {
-		if !deathCycle(v.broker.Profile, d.Message, reasons[d.Reason], to.Name) {
+		if !deathCycle(v.broker.Profile, m, reasons[d.Reason], to.Name) {
 			e.Queues = append(e.Queues, to)
 		}
 	}
