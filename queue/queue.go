@@ -135,7 +135,7 @@ func (q *Queue) Publish(m *Message) Outcome {
 	if e.Journaled {
 		q.Journal.Append(e.Seq, m.record, meta(&e))
 	}
-	q.place(e)
+	q.place(e, false)
 	q.tidy()
 	return Taken
 }
@@ -161,11 +161,14 @@ func (q *Queue) admit(m *Message) Entry {
 	return e
 }
 
-// place delivers a new entry, or lets it wait. mu is held.
-func (q *Queue) place(e Entry) {
+// place delivers a new entry, or lets it wait; redelivered marks it in the
+// second case only, as RabbitMQ 4 does with what was rejected elsewhere. mu is
+// held.
+func (q *Queue) place(e Entry, redelivered bool) {
 	// A consumer that could take a message while others wait has the pump at
 	// work, or its caller about to serve.
 	if q.ready.count > 0 || q.rota.next() == nil || !q.hand(e) {
+		e.Redelivered = redelivered
 		q.ready.push(e)
 	}
 }

@@ -12,7 +12,8 @@ import (
 type Enqueue struct {
 	Message *Message
 	Queues  []*Queue
-	// Redelivered marks the message as handed out before.
+	// Redelivered marks the message as handed out before where it has to wait
+	// for a consumer.
 	Redelivered bool
 }
 
@@ -72,7 +73,7 @@ func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64)
 	}
 	for _, p := range placed.entries {
 		p.queue.arriving, p.queue.arrivingBytes = 0, 0
-		p.queue.place(p.entry)
+		p.queue.place(p.entry, p.redelivered)
 	}
 	for i := range t.Settlements {
 		t.Settlements[i].finish()
@@ -134,8 +135,9 @@ func (t *Transaction) queues() []*Queue {
 }
 
 type placement struct {
-	queue *Queue
-	entry Entry
+	queue       *Queue
+	entry       Entry
+	redelivered bool
 }
 
 type placements struct {
@@ -156,7 +158,6 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 				continue
 			}
 			entry := q.admit(e.Message)
-			entry.Redelivered = e.Redelivered
 			q.arriving++
 			q.arrivingBytes += int64(len(e.Message.Content))
 			if entry.Journaled {
@@ -166,7 +167,7 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 				q.Journal.AppendIn(g, entry.Seq, e.Message.record, meta(&entry))
 				p.journaled = true
 			}
-			p.entries = append(p.entries, placement{q, entry})
+			p.entries = append(p.entries, placement{q, entry, e.Redelivered})
 		}
 	}
 	return p
