@@ -381,8 +381,8 @@ func (q *Queue) Requeue(entries []Entry) {
 		return
 	}
 	q.takeBack(entries)
+	q.tidy() // a full queue drops its head before anybody is served from it
 	q.serve()
-	q.tidy()
 }
 
 func (q *Queue) takeBack(entries []Entry) {

@@ -174,7 +174,13 @@ func (s *stage) run(line int, words []string) {
 }
 
 func (s *stage) queue(a scriptArgs) error {
-	s.q = New(Config{Name: "q", ID: 1, MaxPriority: a.number("max-priority"), AutoDelete: a.has("auto-delete"), Pump: s.pump})
+	rules := NoRules()
+	if a.has("max-length") {
+		rules.MaxLength = int64(a.number("max-length"))
+	}
+	s.q = New(Config{
+		Name: "q", ID: 1, MaxPriority: a.number("max-priority"), AutoDelete: a.has("auto-delete"), Pump: s.pump, Rules: &rules,
+	})
 	clear(s.clients)
 	s.got = nil
 	return nil

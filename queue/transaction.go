@@ -79,8 +79,8 @@ func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64)
 		t.Settlements[i].finish()
 	}
 	for _, q := range slices.Backward(queues) {
-		q.serve()
 		q.tidy()
+		q.serve()
 		q.mu.Unlock()
 	}
 	return journaled, nil

@@ -89,7 +89,9 @@ func (v *VHost) funeral(r *Router, q *Queue, dl *deadLetter, d *queue.Dead) (que
 		Queue: q.Name, Reason: reasons[d.Reason], At: v.broker.Clock.Now().Unix(),
 		Exchange: dl.exchange, Key: dl.key, HasKey: dl.hasKey,
 	})
-	e := queue.Enqueue{Message: m, Redelivered: deathKeepsRedelivered.In(v.broker.Profile) && d.Reason == queue.Rejected}
+	// A consumer had it when it was rejected; what expired or fell out of a full queue starts anew, delivered before or not.
+	byConsumer := d.Reason == queue.Rejected || d.Reason == queue.DeliveryLimit
+	e := queue.Enqueue{Message: m, Redelivered: byConsumer && deathKeepsRedelivered.In(v.broker.Profile)}
 	for _, to := range v.routeByName(r, dl.exchange, keys, m.Properties) {
 		if !deathCycle(m, reasons[d.Reason], to.Name) {
 			e.Queues = append(e.Queues, to)

@@ -350,7 +350,7 @@ func TestDeathCycle(t *testing.T) {
 		}
 		for i, want := range []bool{c.v3, c.v4} {
 			dead, _ := die(profiles[i], letter(headed(headers)), c.deaths...)
-			if got := deathCycle(profiles[i], dead, c.deaths[len(c.deaths)-1].Reason, c.target); got != want {
+			if got := deathCycle(dead, c.deaths[len(c.deaths)-1].Reason, c.target); got != want {
 				t.Errorf("%s, profile %v: cycle %v, not %v", c.name, profiles[i], got, want)
 			}
 		}
