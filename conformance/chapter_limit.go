@@ -311,15 +311,21 @@ func rejectPublishCases() []Case {
 				dead(grave, "c")
 				ch.wantReady(t.Q, "a", "b")
 			}},
-			Case{ID: "overflow/" + mode + "-tx", Title: mode + ": a transaction whose message is refused fails at commit", Source: "behaviour 2.8", Class: Extension, Run: func(t *T) {
-				ch, grave := t.graveyard(maxLength(1), overflow(mode))
-				ch.Call(wire.TxSelect{}, wire.TxSelectOk{})
-				ch.Publish("", t.Q, "a", "b")
-				ch.Send(wire.TxCommit{})
-				ch.WantClosing(soft(406, wire.TxCommit{}, "partial tx completion"))
-				dead(grave, "b")
-				ch.wantReady(t.Q, "a")
-			}},
+			Case{ID: "overflow/" + mode + "-tx", Title: mode + ": a transaction whose message is refused fails at commit", Source: "behaviour 2.8", Class: Extension,
+				Difference: "tx-whole", Run: func(t *T) {
+					ch, grave := t.graveyard(maxLength(1), overflow(mode))
+					ch.Call(wire.TxSelect{}, wire.TxSelectOk{})
+					ch.Publish("", t.Q, "a", "b")
+					ch.Send(wire.TxCommit{})
+					ch.WantClosing(soft(406, wire.TxCommit{}, "partial tx completion"))
+					if t.Differs() {
+						ch.WantEmpty(t.Q)
+						grave.Quiet()
+						return
+					}
+					dead(grave, "b")
+					ch.wantReady(t.Q, "a")
+				}},
 			Case{ID: "overflow/" + mode + "-persistent", Title: mode + ": durable queue, persistent messages", Source: source, Class: Extension, Run: func(t *T) {
 				ch := t.Channel()
 				ch.DeclareQueue(wire.QueueDeclare{Queue: t.Q, Durable: true, Arguments: wire.Table{maxLength(3), overflow(mode)}})

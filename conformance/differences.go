@@ -26,6 +26,9 @@ func Differences() []Difference {
 		{"exclusive-gone", "under profile 4 a connection's exclusive queues are gone for everyone once it has close-ok, as under 3",
 			"RabbitMQ 4 deletes them in time too, but for a moment other connections may still see them. That is a weakness of " +
 				"how its metadata spreads, so Warren is held to the stronger rule."},
+		{"tx-whole", "a transaction whose message a full queue refuses leaves nothing behind",
+			"RabbitMQ enqueues the messages that were not refused and then says that the transaction completed partially. Warren takes " +
+				"all of a transaction or none of it; the client hears the same 406."},
 		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, repeated keys, and letter L",
 			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys, drops repeated ones and turns L into l. Warren passes the " +
 				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},

@@ -85,26 +85,23 @@ func (r *readyOrder) pop() Entry {
 	return r.popLevel(r.top)
 }
 
-// nextExpiry is the earliest expiry among the heads of the priorities; 0 when
-// none of them expires.
+// nextExpiry is when the head expires; 0 when it does not. A queue has one
+// head, whatever its priorities: what expired behind it waits its turn, as in
+// RabbitMQ.
 func (r *readyOrder) nextExpiry() int64 {
-	var next int64
-	for i := 0; i <= r.top && r.count > 0; i++ {
-		if e := r.levels[i].head(); e != nil && e.Expiry != 0 && (next == 0 || e.Expiry < next) {
-			next = e.Expiry
-		}
+	if e := r.head(); e != nil {
+		return e.Expiry
 	}
-	return next
+	return 0
 }
 
-// popExpired removes a head that has expired at now.
+// popExpired removes the head if it has expired at now.
 func (r *readyOrder) popExpired(now int64) (Entry, bool) {
-	for i := r.top; i >= 0 && r.count > 0; i-- {
-		if e := r.levels[i].head(); e != nil && e.Expiry != 0 && e.Expiry <= now {
-			return r.popLevel(i), true
-		}
+	e := r.head()
+	if e == nil || e.Expiry == 0 || e.Expiry > now {
+		return Entry{}, false
 	}
-	return Entry{}, false
+	return r.pop(), true
 }
 
 func (r *readyOrder) popLevel(i int) Entry {

@@ -106,9 +106,8 @@ func (q *Queue) tidy() {
 // once.
 const expireBound = 1024
 
-// expireHeads lets messages expire that have come to the head of their
-// priority: as in RabbitMQ, one behind a message that lives longer waits its
-// turn. mu is held.
+// expireHeads lets messages expire that have come to the head: as in RabbitMQ,
+// one behind a message that lives longer waits its turn. mu is held.
 func (q *Queue) expireHeads() {
 	if q.ready.count == 0 || q.ready.nextExpiry() == 0 {
 		return
