@@ -51,25 +51,28 @@ func (t *confirms) guard(seq uint64) { *t.at(seq) = guarded }
 // pass takes the first of a guarded publish's two confirmations. False: the
 // publish is not guarded (any more).
 func (t *confirms) pass(seq uint64) bool {
-	if seq < t.base || seq >= t.next || *t.at(seq) != guarded {
+	if !t.pending(seq) || *t.at(seq) != guarded {
 		return false
 	}
 	*t.at(seq) = unresolved
 	return true
 }
 
+// pending says whether a publish has no outcome yet.
+func (t *confirms) pending(seq uint64) bool {
+	return seq >= t.base && seq < t.next && *t.at(seq) <= guarded
+}
+
 // resolve notes an outcome. Those that were resolved before stay as they are.
 func (t *confirms) resolve(seq uint64, s confirmState) {
-	if seq < t.base || seq >= t.next {
+	if !t.pending(seq) {
 		return
 	}
-	if p := t.at(seq); *p <= guarded {
-		*p = s
-		if s == told {
-			t.gaps = true
-		} else {
-			t.early++
-		}
+	*t.at(seq) = s
+	if s == told {
+		t.gaps = true
+	} else {
+		t.early++
 	}
 }
 
@@ -235,7 +238,7 @@ func (ch *channel) markDirty() {
 
 // resolve asks the interceptors and notes the outcome. channel.mu is held.
 func (ch *channel) resolve(seq uint64, s confirmState) {
-	if s == confirmed && ch.confirms.pass(seq) {
+	if !ch.confirms.pending(seq) || s == confirmed && ch.confirms.pass(seq) {
 		return
 	}
 	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {

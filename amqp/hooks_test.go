@@ -37,6 +37,13 @@ func (r *rule) Intercept(e *broker.Event) broker.Verdict {
 	return r.verdict
 }
 
+// asked is how many events matched.
+func (r *rule) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
 func step(s broker.Step) func(*broker.Event) bool {
 	return func(e *broker.Event) bool { return e.Step == s }
 }
@@ -681,4 +688,33 @@ func TestConsumerRemovedWithQueue(t *testing.T) {
 	if !removed {
 		t.Error("no event")
 	}
+}
+
+// TestConfirmAskedOnce: a publish that one queue refused and another stored
+// has one outcome, and interceptors are asked about that only.
+func TestConfirmAskedOnce(t *testing.T) {
+	store := openStore(t)
+	s := startSite(t, store, Options{}).listen()
+	c := s.connect().open(1)
+	full := frames.Table{{Key: "x-max-length", Value: int32(1)}, {Key: "x-overflow", Value: "reject-publish"}}
+	call[*frames.QueueDeclareOk](c, 1, &frames.QueueDeclare{Queue: "full", Durable: true, Arguments: full})
+	c.declare(1, "q", true)
+	for _, q := range []string{"full", "q"} {
+		call[*frames.QueueBindOk](c, 1, &frames.QueueBind{Queue: q, Exchange: "amq.fanout"})
+	}
+	call[*frames.ConfirmSelectOk](c, 1, &frames.ConfirmSelect{})
+	r := &rule{match: step(broker.ConfirmSent)}
+	defer s.broker.Hooks.AddInterceptor(r)()
+	for _, want := range []frames.MethodID{frames.BasicAckID, frames.BasicNackID} {
+		c.addPublishTo(1, &frames.BasicPublish{Exchange: []byte("amq.fanout")}, persistent, []byte("x"))
+		c.flush()
+		if _, m := c.method(); m.ID() != want {
+			t.Errorf("got %v, want %v", m.ID(), want)
+		}
+	}
+	c.declare(1, "later", true) // the second publish's other copy is stored
+	if n := r.asked(); n != 2 {
+		t.Errorf("interceptors were asked %d times about 2 publishes", n)
+	}
+	c.close()
 }
