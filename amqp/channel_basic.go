@@ -33,6 +33,11 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	if tag == "" {
 		tag = broker.ConsumerTag()
 	}
+	if m.Queue == broker.ReplyTo {
+		if err := ch.checkReplyConsumer(m); err != nil {
+			return err
+		}
+	}
 	if err := ch.checkTag(tag); err != nil {
 		return err
 	}
@@ -41,7 +46,7 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 		return err
 	}
 	v := ch.c.vhost
-	q, err := ch.consumeQueue(m, name)
+	q, err := ch.consumeQueue(name)
 	if err != nil {
 		return err
 	}
@@ -70,17 +75,24 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 
 // consumeQueue finds the queue of a basic.consume, or makes the channel's
 // reply queue.
-func (ch *channel) consumeQueue(m *frames.BasicConsume, name string) (*broker.Queue, error) {
+func (ch *channel) consumeQueue(name string) (*broker.Queue, error) {
 	v := ch.c.vhost
-	switch {
-	case name != broker.ReplyTo:
-		return v.ConsumeQueue(&ch.c.client, name)
-	case !m.NoAck:
-		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer cannot acknowledge")
-	case ch.replyName != "":
-		return nil, frames.Errorf(frames.PreconditionFailed, "reply consumer already set")
+	if name != broker.ReplyTo {
+		return v.ConsumeQueue(&ch.c.client, name, ch.replyName)
 	}
 	return v.OpenReply(), nil
+}
+
+// checkReplyConsumer: a channel consumes direct replies once, without
+// acknowledgement.
+func (ch *channel) checkReplyConsumer(m *frames.BasicConsume) error {
+	switch {
+	case !m.NoAck:
+		return frames.Errorf(frames.PreconditionFailed, "reply consumer cannot acknowledge")
+	case ch.replyName != "":
+		return frames.Errorf(frames.PreconditionFailed, "reply consumer already set")
+	}
+	return nil
 }
 
 // addConsumer makes a consumer known to the channel and its queue.

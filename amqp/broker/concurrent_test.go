@@ -84,7 +84,7 @@ func churn(s *session, seed uint64, stop chan struct{}) {
 		case 5:
 			_, _ = s.v.Unbind(s.c, BindRequest{Source: x, Destination: name, ToQueue: true}, func(error) {})
 		case 6:
-			if q, err := s.v.ConsumeQueue(s.c, name); err == nil {
+			if q, err := s.v.ConsumeQueue(s.c, name, ""); err == nil {
 				consumeSome(s.v, q)
 			}
 		case 7:

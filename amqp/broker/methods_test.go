@@ -94,7 +94,7 @@ func TestQueueMethodChecks(t *testing.T) {
 		{"purge another's", func(s *session) error { _, _, err := s.v.PurgeQueue(s.c, "open.locked"); return err }, locked("open.locked")},
 		{"purge what is missing", func(s *session) error { _, _, err := s.v.PurgeQueue(s.c, "open.missing"); return err }, "404 no queue 'open.missing' in vhost '/'"},
 		{"get without permission", func(s *session) error { _, err := s.v.GetQueue(s.c, "secret"); return err }, "403 {read}access to queue 'secret' {u}"},
-		{"consume another's", func(s *session) error { _, err := s.v.ConsumeQueue(s.c, "open.locked"); return err }, locked("open.locked")},
+		{"consume another's", func(s *session) error { _, err := s.v.ConsumeQueue(s.c, "open.locked", ""); return err }, locked("open.locked")},
 		{"bind another's", func(s *session) error {
 			return s.bind(BindRequest{Source: "open.direct", Destination: "open.locked", ToQueue: true})
 		}, locked("open.locked")},

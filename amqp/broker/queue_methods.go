@@ -20,7 +20,7 @@ type DeclareResult struct {
 // are RabbitMQ's. wait: done will be called when the queue is durable.
 func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)) (r DeclareResult, wait bool, err error) {
 	name := stripCRLF(m.Queue)
-	if name == ReplyTo || isReplyName(name) {
+	if name == ReplyTo || strings.HasPrefix(name, replyPrefix) {
 		r, err = v.declareReply(name)
 		return r, false, err
 	}
@@ -231,8 +231,13 @@ func (v *VHost) GetQueue(c *Client, name string) (*Queue, error) {
 }
 
 // ConsumeQueue finds a queue for basic.consume and checks that the client may
-// read it.
-func (v *VHost) ConsumeQueue(c *Client, name string) (*Queue, error) {
+// read it. replyName is that of the channel, if it has one.
+func (v *VHost) ConsumeQueue(c *Client, name, replyName string) (*Queue, error) {
+	if name == replyName {
+		if err := v.refuseReplyName(name, frames.PreconditionFailed, "multiple consumers are unsupported for %s"); err != nil {
+			return nil, err
+		}
+	}
 	if err := v.refuseReplyName(name, frames.PreconditionFailed, "only creator channel may consume from %s"); err != nil {
 		return nil, err
 	}

@@ -39,7 +39,14 @@ func (v *VHost) closeReply(q *Queue) {
 // setReplies publishes a new map. mu is held.
 func (v *VHost) setReplies(m immutable.Map[*Queue]) { v.replies.Store(&m) }
 
-func isReplyName(name string) bool { return strings.HasPrefix(name, replyPrefix) }
+// replyNameSize is how long the names are that OpenReply makes.
+var replyNameSize = len(generatedName(replyPrefix))
+
+// isReplyName says whether a name is one that a channel has or had: a well-formed
+// one, since nobody remembers those that have gone.
+func isReplyName(name string) bool {
+	return strings.HasPrefix(name, replyPrefix) && len(name) == replyNameSize
+}
 
 // declareReply answers queue.declare of a reply name, or of the pseudo-queue
 // itself: it exists while its channel consumes.
@@ -79,7 +86,7 @@ func (p *Publication) checkReply() error {
 
 // visitReply routes an answer to a reply name.
 func (r *Router) visitReply(v *VHost, name []byte) (isReply bool) {
-	if !strings.HasPrefix(string(name), replyPrefix) {
+	if len(name) != replyNameSize || !strings.HasPrefix(string(name), replyPrefix) {
 		return false
 	}
 	r.cached = false // reply queues are in no topology
