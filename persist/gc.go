@@ -86,6 +86,8 @@ func (s *Store) stopping() bool {
 // that hold the deletes. Body pages are few keys, so those deletes would stay
 // in the memtable for long: when much has died, flushDeletes pushes them on.
 func (s *Store) collect() {
+	s.gcMu.Lock()
+	defer s.gcMu.Unlock()
 	s.counts.gcPasses.Add(1)
 	s.mu.Lock()
 	dead := s.deadBytes
@@ -119,7 +121,7 @@ func (s *Store) collect() {
 
 // flushDeletes has Badger write out its memtable and compact, so that it counts
 // what was deleted. There is no call for the former; a memtable is written out
-// when it is full.
+// when it is full. Called with gcMu held.
 func (s *Store) flushDeletes() {
 	s.counts.gcFlushes.Add(1)
 	// One table alone is not compacted: it takes a second one, or one on a

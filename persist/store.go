@@ -27,6 +27,7 @@ type Store struct {
 	bgStop   chan struct{}
 	closing  chan struct{}
 	finished sync.WaitGroup
+	gcMu     sync.Mutex // one collection at a time; Badger's Flatten takes no company
 	closeMu  sync.Mutex // makes Close once and waited for
 	closeErr error
 
