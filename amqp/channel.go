@@ -151,36 +151,87 @@ func (ch *channel) closedByClient(*frames.ChannelClose) error {
 // terminate ends the channel's consumers, returns what it has not
 // acknowledged and forgets what it had not finished. conn.mu is held.
 func (ch *channel) terminate() {
+	if ch.seal() {
+		e := ch.dismiss()
+		e.giveUp()
+	}
+}
+
+// seal has the channel send and take nothing more; false when it had ended
+// before. Channels that end together are all sealed before any of them gives
+// something back, or else what one had not acknowledged would go to the
+// consumer of another, and be lost with it. conn.mu is held.
+func (ch *channel) seal() bool {
 	ch.unpark()
 	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	if ch.closed {
-		ch.mu.Unlock()
-		return
+		return false
 	}
 	ch.sendConfirms() // those of this batch: nothing is sent later
 	ch.closed = true
+	return true
+}
+
+// estate is what a sealed channel has to give up.
+type estate struct {
+	ch        *channel
+	items     []unackedItem
+	abandoned []*broker.Queue // auto-delete, and without a consumer now
+}
+
+// dismiss ends the consumers of a sealed channel. conn.mu is held.
+func (ch *channel) dismiss() estate {
+	ch.mu.Lock()
 	consumers := ch.consumers
 	ch.consumers = nil
-	items := ch.unacked.takeAll(nil)
+	e := estate{ch: ch, items: ch.unacked.takeAll(nil)}
 	ch.mu.Unlock()
 	if ch.tx != nil {
-		items = ch.tx.heldItems(items)
+		e.items = ch.tx.heldItems(e.items)
 		ch.tx = nil
 	}
-	var abandoned []*broker.Queue
 	for _, c := range consumers {
 		if c.q.RemoveConsumer(&c.Consumer) {
-			abandoned = append(abandoned, c.q)
+			e.abandoned = append(e.abandoned, c.q)
 		}
 		ch.c.out.forget(c)
 		ch.observeConsumer(broker.ConsumerRemoved, c)
 	}
-	ch.giveBack(items)
-	for _, q := range abandoned {
+	return e
+}
+
+// giveUp returns the messages and lets the queues go that nobody needs.
+// conn.mu is held.
+func (e *estate) giveUp() {
+	ch := e.ch
+	ch.giveBack(e.items)
+	for _, q := range e.abandoned {
 		ch.c.vhost.ConsumerGone(q)
 	}
 	ch.content = nil
 	ch.c.server.closeCounted(ch.c.server.channels, ch.c.client.User)
+}
+
+// endChannels ends all channels and deletes the exclusive queues. mu is held.
+func (c *conn) endChannels() {
+	estates := make([]estate, 0, len(c.channels))
+	for id, ch := range c.channels {
+		if !ch.seal() {
+			delete(c.channels, id)
+		}
+	}
+	for _, ch := range c.channels {
+		estates = append(estates, ch.dismiss())
+	}
+	for i := range estates {
+		estates[i].giveUp()
+	}
+	clear(c.channels)
+	c.last, c.dirty = nil, nil
+	if c.vhost != nil {
+		c.vhost.OwnerGone(c)
+	}
 }
 
 // open: the channel is open already. conn.mu is held.

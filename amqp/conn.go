@@ -440,18 +440,6 @@ func (c *conn) whileClosing(f frames.Frame) error {
 	return nil
 }
 
-// endChannels ends all channels and deletes the exclusive queues. mu is held.
-func (c *conn) endChannels() {
-	for _, ch := range c.channels {
-		ch.terminate()
-	}
-	clear(c.channels)
-	c.last, c.dirty = nil, nil
-	if c.vhost != nil {
-		c.vhost.OwnerGone(c)
-	}
-}
-
 // tearDown frees all that the connection held, however it ended.
 func (c *conn) tearDown(err error) {
 	c.socket.Close()

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math"
+	"slices"
 
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/frames"
@@ -15,10 +16,11 @@ type deadLetter struct {
 	hasKey   bool
 }
 
-// rulesOf reads a queue's checked arguments.
+// rulesOf reads a queue's checked arguments. Of one that is given twice the
+// first counts, as in RabbitMQ.
 func rulesOf(args frames.Table) (queue.Rules, *deadLetter) {
 	r := queue.NoRules()
-	for _, f := range args {
+	for _, f := range slices.Backward(args) {
 		n, isInteger := integer(f.Value)
 		switch {
 		case f.Key == "x-message-ttl" && isInteger:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -44,7 +45,7 @@ func serveCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "run the broker",
 		Description: "Runs the broker until SIGINT or SIGTERM, which close every connection with 320 and the\n" +
-			"store cleanly; a second signal ends it at once. Flags win over environment variables.",
+			"store cleanly; a signal half a second later or more ends it at once. Flags win over environment variables.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data-dir", Value: "warren-data", EnvVars: []string{"WARREN_DATA_DIR"}, Usage: "keep durable queues, exchanges, users and persistent messages in `DIR`"},
 			&cli.BoolFlag{Name: "memory", EnvVars: []string{"WARREN_MEMORY"}, Usage: "keep nothing on disk"},
@@ -62,7 +63,7 @@ func serveCommand() *cli.Command {
 			&cli.Uint64Flag{Name: "max-message-size", EnvVars: []string{"WARREN_MAX_MESSAGE_SIZE"}, Usage: "largest message body in `BYTES`; 0 is the profile's (128 MiB for 3, 16 MiB for 4)"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
-			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect"},
+			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -153,21 +154,35 @@ func serve(s serveConfig) error {
 	select {
 	case sig := <-signals:
 		log.Info("stopping", "signal", sig.String())
-		go func() {
-			<-signals
-			log.Warn("second signal: ending at once")
-			os.Exit(1)
-		}()
-		return n.stop()
+		go endOnSecond(signals, log)
+		return errors.Join(n.stop(), s.removeReadyFile())
 	case err := <-n.failed:
 		log.Error("the broker cannot go on", "error", err)
 		return err
 	}
 }
 
+// sameWish is how long after the first signal another one means the same:
+// timeout(1), terminals and supervisors signal both the process and its group.
+const sameWish = 500 * time.Millisecond
+
+// endOnSecond ends the process when a signal comes while it is stopping.
+func endOnSecond(signals <-chan os.Signal, log *slog.Logger) {
+	time.Sleep(sameWish)
+	for len(signals) > 0 {
+		<-signals
+	}
+	<-signals
+	log.Warn("second signal: ending at once")
+	os.Exit(1)
+}
+
 // start opens the store and the listeners.
 func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	n := &node{log: log, failed: make(chan error, 4), ready: map[string]any{"pid": os.Getpid()}}
+	if err := s.removeReadyFile(); err != nil {
+		return nil, err
+	}
 	store, err := s.openStore(n)
 	if err != nil {
 		return nil, err
@@ -263,6 +278,18 @@ func (s *serveConfig) writeReadyFile(n *node) error {
 	}
 	if err := os.Rename(temp, s.readyFile); err != nil {
 		return fmt.Errorf("write ready file: %w", err)
+	}
+	return nil
+}
+
+// removeReadyFile takes back what a ready file says: at the start, that of a
+// broker that was killed, and at the end this one's.
+func (s *serveConfig) removeReadyFile() error {
+	if s.readyFile == "" {
+		return nil
+	}
+	if err := os.Remove(s.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove ready file: %w", err)
 	}
 	return nil
 }

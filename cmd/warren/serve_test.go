@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,9 +38,10 @@ func command(args ...string) *exec.Cmd {
 
 // child is a broker in a process of its own.
 type child struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	amqp string
+	t     *testing.T
+	cmd   *exec.Cmd
+	ready string // its ready file
+	amqp  string
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -66,8 +68,8 @@ func start(t *testing.T, args ...string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := filepath.Join(t.TempDir(), "ready")
-	c.cmd = command(append([]string{"serve", "--listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
+	c.ready = filepath.Join(t.TempDir(), "ready")
+	c.cmd = command(append([]string{"serve", "--listen", "127.0.0.1:0", "--ready-file", c.ready}, args...)...)
 	c.cmd.Stdout, c.cmd.Stderr = logEnd, c
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -77,7 +79,7 @@ func start(t *testing.T, args ...string) *child {
 	go c.follow(logs, started)
 	t.Cleanup(func() { c.cmd.Process.Kill(); c.cmd.Wait() })
 	<-started
-	c.readReady(ready)
+	c.readReady(c.ready)
 	return c
 }
 
@@ -219,6 +221,49 @@ func TestSameFolder(t *testing.T) {
 	out, err := command("serve", "--data-dir", dir, "--listen", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), dir) {
 		t.Errorf("second broker: %v\n%s", err, out)
+	}
+}
+
+// TestReadyFile: a ready file is there exactly while clients can connect; that
+// of a broker that was killed does not mislead who waits for the next.
+func TestReadyFile(t *testing.T) {
+	t.Parallel()
+	ready := filepath.Join(t.TempDir(), "ready")
+	if err := os.WriteFile(ready, []byte("stale"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := command("serve", "--memory", "--listen", "nowhere:x", "--ready-file", ready).CombinedOutput()
+	if _, statErr := os.Stat(ready); err == nil || !errors.Is(statErr, fs.ErrNotExist) {
+		t.Errorf("after a start that failed (%v): %v\n%s", err, statErr, out)
+	}
+	c := start(t, "--memory")
+	if b, err := os.ReadFile(c.ready); err != nil || !json.Valid(b) {
+		t.Errorf("while it runs: %q, %v", b, err)
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, c.output())
+	}
+	if _, err := os.Stat(c.ready); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the stop: %v", err)
+	}
+}
+
+// TestSignalTwice: signals that come together are one wish, and the stop stays
+// a clean one.
+func TestSignalTwice(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--data-dir", t.TempDir())
+	fill(t, channel(t, c.dial()), 100)
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGTERM} {
+		if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+	}
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, c.output())
 	}
 }
 
