@@ -264,6 +264,27 @@ func deadRoutingCases() []Case {
 			grave.WantBodies("a")
 			ch.WantBodies("a")
 		}},
+		{ID: "dead-letter/full-queue", Title: "a dead letter that its new queue refuses vanishes; with reject-publish-dlx it dies there", Source: source, Class: Extension,
+			Run: func(t *T) {
+				ch, last := t.Channel(), t.Q2+"-3"
+				ch.Queue(last)
+				ch.Queue(t.Q2, maxLength(1), overflow("reject-publish"))
+				ch.Queue(t.Q2+"-dlx", append(deadTo("", last), maxLength(1), overflow("reject-publish-dlx"))...)
+				ch.Exchange(t.X, "fanout")
+				ch.Bind(t.Q2, t.X, "")
+				ch.Bind(t.Q2+"-dlx", t.X, "")
+				ch.Queue(t.Q, deadTo(t.X)...)
+				ch.ConsumeNoAck(last, "dead")
+				ch.Publish("", t.Q, "a", "b")
+				ch.Get(t.Q, false)
+				ch.Get(t.Q, false)
+				ch.Send(wire.BasicNack{Multiple: true})
+				got := ch.Delivery()
+				t.Equal("body", got.Body, "b")
+				t.wantDead(got.Properties, deadHeaders{deaths: []Death{{1, "maxlen", t.Q2 + "-dlx", t.X, []string{t.Q}, ""}, t.died("rejected")}})
+				ch.wantReady(t.Q2, "a")
+				ch.wantReady(t.Q2+"-dlx", "a")
+			}},
 		{ID: "dead-letter/missing-exchange", Title: "without the exchange dead letters vanish; once it is there they go to it", Source: source, Class: Extension,
 			Run: func(t *T) {
 				ch := t.Channel()
