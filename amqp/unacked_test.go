@@ -103,14 +103,15 @@ func TestUnackedModel(t *testing.T) {
 // stays, costs no copy of the list for each delivery.
 func TestUnackedAtLimit(t *testing.T) {
 	var l unackedList
-	for tag := uint64(1); tag <= 1000; tag++ {
-		l.push(unackedItem{tag: tag})
+	limit := uint64(0) // the worst: as many as the list has places
+	for ; limit < 1000 || len(l.items) < cap(l.items); limit++ {
+		l.push(unackedItem{tag: limit + 1})
 	}
 	moves, scratch := 0, []unackedItem(nil)
-	for tag := uint64(1001); tag <= 100_000; tag++ {
+	for tag := limit + 1; tag <= 100*limit; tag++ {
 		var ok bool
-		if scratch, ok = l.take(scratch[:0], tag-999, false); !ok {
-			t.Fatalf("tag %d is not outstanding", tag-999)
+		if scratch, ok = l.take(scratch[:0], tag-limit+1, false); !ok {
+			t.Fatalf("tag %d is not outstanding", tag-limit+1)
 		}
 		at, first := len(l.items), &l.items[0]
 		l.push(unackedItem{tag: tag})
@@ -119,6 +120,6 @@ func TestUnackedAtLimit(t *testing.T) {
 		}
 	}
 	if moves > 1000 {
-		t.Errorf("the list was moved %d times in 99,000 deliveries", moves)
+		t.Errorf("the list of %d was moved %d times in %d deliveries", limit, moves, 99*limit)
 	}
 }
