@@ -155,3 +155,34 @@ func TestConfirmsOfManyAreFew(t *testing.T) {
 		t.Error("an idle channel keeps the memory of its busiest moment")
 	}
 }
+
+// TestAckBarrier: confirms wait for the acknowledgements before them, and a
+// barrier that an older confirm waited for says nothing of younger ones.
+func TestAckBarrier(t *testing.T) {
+	durable, memory := []unackedItem{{}, {}}, []unackedItem{{}}
+	durable[1].entry.Journaled = true
+	var b ackBarrier
+	wait := func(seq uint64, want bool) {
+		t.Helper()
+		if got := b.wait(seq); got != want {
+			t.Errorf("publish %d waits: %v", seq, got)
+		}
+	}
+	wait(1, false)
+	b.settled(memory)
+	wait(2, false)
+	b.settled(durable)
+	wait(3, true)
+	wait(4, true)
+	b.passed(3)
+	wait(5, false)
+	b.passed(4)
+	wait(6, false)
+	b.settled(durable)
+	wait(7, true)
+	b.settled(durable)
+	b.passed(7) // which was before the second acknowledgement
+	wait(8, true)
+	b.passed(8)
+	wait(9, false)
+}
