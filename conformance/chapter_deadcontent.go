@@ -163,7 +163,7 @@ func deadRedeliveredCases() []Case {
 			ch.Publish("", t.Q, "a")
 			ch.rejectNext(t.Q)
 		}},
-		"expired": {[]wire.Field{ttl(short)}, func(t *T, ch *Chan) {
+		"expired": {[]wire.Field{ttl(lease)}, func(t *T, ch *Chan) {
 			ch.Publish("", t.Q, "a")
 			ch.Send(wire.BasicNack{DeliveryTag: ch.Get(t.Q, false).Tag, Requeue: true})
 		}},

@@ -63,7 +63,7 @@ func deathReasonCases() []Case {
 			}},
 		{ID: "dead-letter/expired-requeued", Title: "delivered, requeued, then expired: expired", Source: source, Class: Extension,
 			Run: func(t *T) {
-				ch, grave := t.graveyard(ttl(short))
+				ch, grave := t.graveyard(ttl(lease))
 				ch.Publish("", t.Q, "a")
 				ch.Send(wire.BasicNack{DeliveryTag: ch.Get(t.Q, false).Tag, Requeue: true})
 				one(t, grave, t.died("expired"))

@@ -7,6 +7,9 @@ import (
 	"github.com/warrenmq/warren/conformance/wire"
 )
 
+// lease is the time to live of messages that must be taken while they live, even on a busy machine.
+const lease = time.Second
+
 // publishFor publishes a message that expires.
 func (ch *Chan) publishFor(q, body string, d time.Duration) {
 	ch.PublishWith(wire.BasicPublish{RoutingKey: q}, wire.Properties{Expiration: new(strconv.FormatInt(d.Milliseconds(), 10))}, body)
@@ -207,9 +210,9 @@ func ttlHeadCases() []Case {
 		{ID: "ttl/head-priority-above", Title: "a message of higher priority in front holds back the expiry of one that was the head", Source: source + ", 3.3", Class: Extension,
 			Run: func(t *T) {
 				ch, grave := t.graveyard(wire.Field{Key: "x-max-priority", Value: int32(5)})
-				ch.publishFor(t.Q, "low short", 300*time.Millisecond)
+				ch.publishFor(t.Q, "low short", lease)
 				ch.PublishWith(wire.BasicPublish{RoutingKey: t.Q}, wire.Properties{Priority: new(uint8(5))}, "high")
-				ch.outlive(310 * time.Millisecond)
+				ch.outlive(lease + 10*time.Millisecond)
 				ch.WantCount(t.Q, 2, 0)
 				grave.Quiet()
 				ch.WantGet(t.Q, "high", 0)
@@ -223,40 +226,40 @@ func ttlRequeueCases() []Case {
 	const source = "rabbitmq: time to live, behaviour 3.1"
 	return []Case{
 		{ID: "ttl/unacked", Title: "an unacknowledged message does not expire", Source: source, Class: Extension, Run: func(t *T) {
-			ch, grave := t.graveyard(ttl(300 * time.Millisecond))
+			ch, grave := t.graveyard(ttl(lease))
 			ch.Publish("", t.Q, "a")
 			tag := ch.Get(t.Q, false).Tag
-			ch.outlive(310 * time.Millisecond)
+			ch.outlive(lease + 10*time.Millisecond)
 			ch.Send(wire.BasicAck{DeliveryTag: tag})
 			ch.Quiet()
 			grave.Quiet()
 		}},
 		{ID: "ttl/requeue-expired", Title: "requeued after its time it expires at once", Source: source, Class: Extension, Run: func(t *T) {
-			ch, grave := t.graveyard(ttl(300 * time.Millisecond))
+			ch, grave := t.graveyard(ttl(lease))
 			ch.Publish("", t.Q, "a")
 			tag := ch.Get(t.Q, false).Tag
-			ch.outlive(310 * time.Millisecond)
+			ch.outlive(lease + 10*time.Millisecond)
 			ch.Send(wire.BasicNack{DeliveryTag: tag, Requeue: true})
 			ch.WantEmpty(t.Q)
 			got := grave.Delivery()
 			t.wantDead(got.Properties, deadHeaders{deaths: []Death{t.died("expired")}})
 		}},
 		{ID: "ttl/requeue-expired-delivered", Title: "requeued after its time it is not delivered to a consumer that waits", Source: source, Class: Extension, Run: func(t *T) {
-			ch, grave := t.graveyard(ttl(300 * time.Millisecond))
+			ch, grave := t.graveyard(ttl(lease))
 			ch.Consume(t.Q, "c")
 			ch.Publish("", t.Q, "a")
 			ch.WantBodies("a")
-			ch.outlive(310 * time.Millisecond)
+			ch.outlive(lease + 10*time.Millisecond)
 			ch.Send(wire.BasicNack{DeliveryTag: 1, Requeue: true})
 			ch.Quiet()
 			grave.WantBodies("a")
 		}},
 		{ID: "ttl/requeue-keeps", Title: "requeued within its time it expires when it would have", Source: source, Class: Timing, Run: func(t *T) {
-			const life = 1500 * time.Millisecond
+			const life = 2 * lease
 			ch, grave := t.graveyard(ttl(life))
 			ch.Publish("", t.Q, "a")
 			tag := ch.Get(t.Q, false).Tag
-			ch.outlive(time.Second)
+			ch.outlive(lease + lease/2)
 			back := time.Now()
 			ch.Send(wire.BasicNack{DeliveryTag: tag, Requeue: true})
 			grave.WantBodies("a")
@@ -267,20 +270,20 @@ func ttlRequeueCases() []Case {
 		{ID: "ttl/requeue-behind", Title: "a requeued message is at the head again and holds back what expired behind it", Source: source, Class: Extension, Run: func(t *T) {
 			ch, grave := t.graveyard()
 			ch.Publish("", t.Q, "first")
-			ch.publishFor(t.Q, "short", 300*time.Millisecond)
+			ch.publishFor(t.Q, "short", lease)
 			tag := ch.Get(t.Q, false).Tag
 			ch.Send(wire.BasicNack{DeliveryTag: tag, Requeue: true})
-			ch.outlive(310 * time.Millisecond)
+			ch.outlive(lease + 10*time.Millisecond)
 			ch.WantCount(t.Q, 2, 0)
 			grave.Quiet()
 			ch.WantGet(t.Q, "first", 0)
 			grave.WantBodies("short")
 		}},
 		{ID: "ttl/recover-expired", Title: "recovered after its time it expires too", Source: source, Class: Extension, Run: func(t *T) {
-			ch, grave := t.graveyard(ttl(300 * time.Millisecond))
+			ch, grave := t.graveyard(ttl(lease))
 			ch.Publish("", t.Q, "a")
 			ch.Get(t.Q, false)
-			ch.outlive(310 * time.Millisecond)
+			ch.outlive(lease + 10*time.Millisecond)
 			ch.Call(wire.BasicRecover{Requeue: true}, wire.BasicRecoverOk{})
 			grave.WantBodies("a")
 		}},
