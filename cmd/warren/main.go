@@ -18,7 +18,7 @@ func main() {
 		Usage:           "an AMQP 0-9-1 broker that RabbitMQ clients connect to unchanged",
 		Version:         versionText(),
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{serveCommand()},
+		Commands:        []*cli.Command{serveCommand(), benchCommand()},
 	}
 	if err := app.Run(os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "warren:", err)
