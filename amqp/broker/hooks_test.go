@@ -2,14 +2,17 @@ package broker
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"weak"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/queue"
 )
 
 // listener is an observer that keeps what it is told; gate, when set, holds
@@ -128,6 +131,25 @@ func TestObserverKeepsUp(t *testing.T) {
 	remove()
 	if dropped() != 0 {
 		t.Fatalf("%d events dropped", dropped())
+	}
+}
+
+// What an observer has been told is not kept for it.
+func TestObserversKeepNoMessages(t *testing.T) {
+	var h Hooks
+	told := make(chan int, 1)
+	remove, _ := h.AddObserver(observerFunc(func(events []Event) { told <- len(events) }), 10)
+	defer remove()
+	m := &queue.Message{Content: []byte("body")}
+	gone := weak.Make(m)
+	h.Emit(&Event{Message: m})
+	<-told
+	h.Emit(&Event{}) // the goroutine is past the first when it comes to this
+	<-told
+	m = nil
+	runtime.GC()
+	if gone.Value() != nil {
+		t.Error("the message is still referred to")
 	}
 }
 

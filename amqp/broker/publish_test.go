@@ -288,6 +288,24 @@ func TestOneCopyAQueue(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%v, %v", got, err)
 		}
+		if len(s.r.found) != 0 || len(s.r.visited) != 2 {
+			t.Fatalf("%d destinations left over, %d exchanges visited", len(s.r.found), len(s.r.visited))
+		}
+	}
+}
+
+// The order of a binding's arguments does not make another binding.
+func TestBindingArgumentsInAnyOrder(t *testing.T) {
+	s := guest(t, openBroker(t, compat.V4, ""))
+	s.queue("q", false, nil)
+	s.bindQueue("amq.headers", "", "q", table("b", "2", "a", "1", "x-match", "all"))
+	s.bindQueue("amq.headers", "", "q", table("x-match", "all", "a", "1", "b", "2"))
+	if n := len(s.v.Bindings()); n != 1 {
+		t.Fatalf("%d bindings", n)
+	}
+	s.must(s.unbind(BindRequest{Source: "amq.headers", Destination: "q", ToQueue: true, Arguments: table("a", "1", "x-match", "all", "b", "2")}))
+	if n := len(s.v.Bindings()); n != 0 {
+		t.Fatalf("%d bindings are left", n)
 	}
 }
 

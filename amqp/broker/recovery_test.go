@@ -147,11 +147,13 @@ func TestTopologyOverRestarts(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		for round := range 4 {
-			for range 60 {
+		most := 0
+		for round := range 6 {
+			for range 80 {
 				steps[names[random.IntN(len(names))]](choose)
 			}
 			n.check()
+			most = max(most, len(n.bindings))
 			if round%2 == 0 {
 				b = reopen(t, b, p, dir)
 			} else {
@@ -160,6 +162,9 @@ func TestTopologyOverRestarts(t *testing.T) {
 			}
 			n.restart(b)
 			n.check()
+		}
+		if most < 10 {
+			t.Errorf("at most %d bindings at a restart prove little", most)
 		}
 	})
 }
@@ -228,6 +233,53 @@ func TestQueuesOverARestart(t *testing.T) {
 		if e, _, ok, _ := q.Get(false); !ok || !e.Redelivered {
 			t.Fatalf("after a kill: %+v", e)
 		}
+	}
+}
+
+// The messages of a deleted queue go with it, in the same commit: nothing is
+// left for the next start to clear away.
+func TestDeletedQueuesLeaveNoMessages(t *testing.T) {
+	dir := t.TempDir()
+	b := openBroker(t, compat.V4, dir)
+	s := guest(t, b)
+	for _, name := range []string{"deleted", "abandoned", "kept"} {
+		s.queue(name, true, nil)
+		s.publish("", name, "m", frames.PropertyValues{Flags: frames.FlagDeliveryMode, DeliveryMode: 2})
+	}
+	_, err := s.deleteQueue(frames.QueueDelete{Queue: "deleted"})
+	s.must(err)
+	q, _ := s.v.Queue("abandoned")
+	s.v.ConsumerGone(q)
+	s.must(s.stored(func(done func(error)) (bool, error) { b.Store().Barrier(&afterBarrier{done}, 0); return true, nil }))
+	store, err := persist.Open(persist.Options{Dir: copyFolder(t, dir), Logger: discard})
+	s.must(err)
+	kept, _ := s.v.Queue("kept")
+	if logs := store.Logs(); !slices.Equal(logs, []uint64{kept.ID}) {
+		t.Errorf("logs %v are left, of which %d is alive", logs, kept.ID)
+	}
+	s.must(store.Close())
+}
+
+// A store with messages of a queue that has no definition, which nothing here
+// writes: they are dropped, and do not come up again.
+func TestOrphanedMessagesAreDropped(t *testing.T) {
+	dir := t.TempDir()
+	b := openBroker(t, compat.V4, dir)
+	s := guest(t, b)
+	q := s.queue("q", true, nil)
+	s.publish("", "q", "m", frames.PropertyValues{Flags: frames.FlagDeliveryMode, DeliveryMode: 2})
+	s.must(s.stored(func(done func(error)) (bool, error) {
+		b.Store().Update(nil, []persist.Key{{Kind: kindQueue, VHost: "/", Name: "q"}}, nil, done)
+		return true, nil
+	}))
+	b = reopen(t, b, compat.V4, dir)
+	s = guest(t, b)
+	if _, ok := s.v.Queue("q"); ok {
+		t.Fatal("a queue without a definition is there")
+	}
+	s.must(s.stored(func(done func(error)) (bool, error) { b.Store().Barrier(&afterBarrier{done}, 0); return true, nil }))
+	if slices.Contains(b.Store().Logs(), q.ID) {
+		t.Fatal("its messages are still there")
 	}
 }
 

@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -75,11 +76,20 @@ func (n *network) expect(what string, err error, want string) {
 	}
 }
 
+// exchangeName draws an exchange that is there, mostly.
 func (n *network) exchangeName(c chooser) string {
-	return of(c, "exchange", "x0", "x1", "x2", "x3", "x4", "amq.topic", "amq.fanout")
+	return existing(c, n.exchanges, "x0", "x1", "x2", "x3", "x4", "amq.topic", "amq.fanout")
 }
 
-func (n *network) queueName(c chooser) string { return of(c, "queue", "q0", "q1", "q2", "q3") }
+// queueName draws a queue that is there, mostly.
+func (n *network) queueName(c chooser) string { return existing(c, n.queues, "q0", "q1", "q2", "q3") }
+
+func existing[V any](c chooser, there map[string]V, names ...string) string {
+	if len(there) > 0 && c("existing", 4) > 0 {
+		names = slices.Sorted(maps.Keys(there))
+	}
+	return of(c, "name", names...)
+}
 
 func (n *network) isExchange(name string) bool {
 	_, ok := n.exchanges[name]
@@ -94,7 +104,7 @@ func (n *network) typeOf(name string) string {
 }
 
 func (n *network) declareExchange(c chooser) {
-	name := n.exchangeName(c)
+	name := of(c, "exchange", "x0", "x1", "x2", "x3", "x4", "amq.topic", "amq.fanout")
 	x := modelExchange{
 		typ: of(c, "type", "direct", "fanout", "topic", "headers"), durable: c("durable", 2) == 0, auto: c("auto-delete", 2) == 0,
 	}
@@ -167,7 +177,7 @@ func (n *network) dropBindings(gone func(modelBinding) bool) {
 
 func (n *network) declareQueue(c chooser) {
 	who := c("session", 2)
-	name, q := n.queueName(c), modelQueue{durable: c("durable", 2) == 0}
+	name, q := of(c, "queue", "q0", "q1", "q2", "q3"), modelQueue{durable: c("durable", 2) == 0}
 	exclusive := c("exclusive", 3) == 0
 	if exclusive {
 		q.owner = who + 1
@@ -220,7 +230,7 @@ func (n *network) ownerGone(c chooser) {
 
 // consumerGone is an auto-delete queue that loses its only consumer.
 func (n *network) consumerGone(c chooser) {
-	name := n.queueName(c)
+	name := of(c, "queue", "q0", "q1", "q2", "q3")
 	if _, ok := n.queues[name]; ok {
 		return
 	}
@@ -271,7 +281,7 @@ func (n *network) bind(c chooser) {
 func (n *network) unbind(c chooser) {
 	who := c("session", 2)
 	b, r, _, locked := n.binding(c, who)
-	if len(n.bindings) > 0 && c("existing", 4) > 0 { // most draws would meet nothing
+	if len(n.bindings) > 0 && c("known", 2) > 0 { // most draws would meet nothing
 		all := n.sortedBindings()
 		b = all[c("binding", len(all))]
 		r = BindRequest{Source: b.source, Destination: b.destination, Key: b.key, ToQueue: b.toQueue, Arguments: modelArguments[b.args]}
@@ -298,12 +308,22 @@ func (n *network) sortedBindings() []modelBinding {
 	return all
 }
 
-// steps are what can happen.
+// steps are what can happen. What takes away is rarer than what adds, or
+// hardly anything would be there.
 func (n *network) steps() map[string]func(chooser) {
 	return map[string]func(chooser){
-		"declare exchange": n.declareExchange, "delete exchange": n.deleteExchange, "declare queue": n.declareQueue,
-		"delete queue": n.deleteQueue, "owner gone": n.ownerGone, "consumer gone": n.consumerGone, "bind": n.bind,
-		"bind more": n.bind, "unbind": n.unbind, "publish": n.publish,
+		"declare exchange": n.declareExchange, "delete exchange": rarely(n.deleteExchange),
+		"declare queue": n.declareQueue, "delete queue": rarely(n.deleteQueue),
+		"owner gone": rarely(n.ownerGone), "consumer gone": n.consumerGone,
+		"bind": n.bind, "bind more": n.bind, "bind on": n.bind, "unbind": n.unbind, "publish": n.publish, "publish more": n.publish,
+	}
+}
+
+func rarely(step func(chooser)) func(chooser) {
+	return func(c chooser) {
+		if c("rarely", 6) == 0 {
+			step(c)
+		}
 	}
 }
 
