@@ -66,6 +66,7 @@ func (h *heartbeat) tick() {
 		h.quiet = 0
 	} else {
 		h.quiet++
+		c.trim()
 	}
 	h.written, h.read, h.beat = written, read, idle
 	if h.quiet > quietTicks {
@@ -94,4 +95,13 @@ func (h *heartbeat) alive(written, read uint64) bool {
 		return written != h.written
 	}
 	return false
+}
+
+// trim gives back memory of a connection that has nothing to read, if nobody
+// is at work on it. Any goroutine; does not wait.
+func (c *conn) trim() {
+	if c.mu.TryLock() {
+		c.arena.Trim()
+		c.mu.Unlock()
+	}
 }

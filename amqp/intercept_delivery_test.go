@@ -78,6 +78,7 @@ func TestInterceptDelivery(t *testing.T) {
 			fill(c)
 			c.send(2, &frames.BasicConsume{Queue: "q", ConsumerTag: "t"})
 			c.gone()
+			eventually(t, "the connection gone", func() bool { return s.server.Connections() == 0 })
 			c = s.pipe().login(handshake{}).open(1)
 			if n := call[*frames.QueueDeclareOk](c, 1, &frames.QueueDeclare{Queue: "q"}); n.MessageCount != 3 {
 				t.Errorf("%+v", n)
