@@ -33,6 +33,7 @@ type Consumer struct {
 	// Guarded by the queue's mutex.
 	queue      *Queue
 	active     bool // in the ring of its priority: may be offered messages
+	begun      bool // its client knows of it: consume-ok was sent, Resume called
 	prev, next *Consumer
 }
 

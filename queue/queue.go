@@ -300,6 +300,7 @@ func (q *Queue) Resume(c *Consumer) {
 	if q.deleted || c.queue != q {
 		return
 	}
+	c.begun = true
 	if q.mayServe(c) {
 		q.rota.enter(c)
 		q.serve()

@@ -315,7 +315,8 @@ func (q *Queue) succeed(c *Consumer) {
 			q.single = o
 		}
 	}
-	if q.single != nil {
+	// One that has not begun is served when its consume-ok has been sent.
+	if q.single != nil && q.single.begun {
 		q.rota.enter(q.single)
 		q.serve()
 	}
