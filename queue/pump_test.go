@@ -224,81 +224,100 @@ func TestCancelWhileThePumpDelivers(t *testing.T) {
 	}
 }
 
+// crowd is what publishers and consumers of the test below share.
+type crowd struct {
+	t       *testing.T
+	q       *Queue
+	stop    chan struct{}
+	settled atomic.Int64
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// consume is a consumer that comes and goes, with little credit.
+func (c *crowd) consume(n int) {
+	for round := 0; ; round++ {
+		k := newClient(c.q, fmt.Sprint(n, ".", round), 3)
+		k.Priority = n % 2
+		if err := c.q.AddConsumer(&k.Consumer); err != nil {
+			c.t.Errorf("consumer: %v", err)
+			return
+		}
+		c.q.Resume(&k.Consumer)
+		for i := range 500 {
+			got := k.take()
+			if len(got) > 0 {
+				c.finish(got, i)
+				k.grant(len(got))
+				continue
+			}
+			select {
+			case <-c.stop:
+				c.q.RemoveConsumer(&k.Consumer)
+				return
+			default:
+				runtime.Gosched()
+			}
+		}
+		c.q.RemoveConsumer(&k.Consumer)
+		c.q.Requeue(k.take())
+	}
+}
+
+// finish settles deliveries, or returns them now and then.
+func (c *crowd) finish(got []Entry, turn int) {
+	if turn%7 == 0 {
+		c.q.Requeue(got)
+		return
+	}
+	c.mu.Lock()
+	for _, e := range got {
+		if id := string(e.Message.Content); c.seen[id] {
+			c.t.Errorf("%s was settled twice", id)
+		} else {
+			c.seen[id] = true
+		}
+	}
+	c.mu.Unlock()
+	c.q.Settle(got)
+	c.settled.Add(int64(len(got)))
+}
+
+func (c *crowd) publish(p, messages int) {
+	for i := range messages {
+		m := text(fmt.Sprint(p, "/", i))
+		m.Priority, m.Persistent = uint8(i%3), i%2 == 0
+		if m.Persistent {
+			m.Track(nil, 0)
+		}
+		c.q.Publish(m)
+	}
+}
+
 // Publishers, consumers that run out of credit all the time, returns, and
 // consumers that come and go, all at once: every message is settled exactly
 // once and nobody is left waiting.
 func TestNoWakeUpIsLost(t *testing.T) {
-	q := New(Config{Name: "q", ID: 1, MaxPriority: 2, Pump: newPump(t), Durable: true, Journal: &lockedJournal{held: map[uint64]bool{}}})
+	journal := &lockedJournal{held: map[uint64]bool{}}
+	q := New(Config{Name: "q", ID: 1, MaxPriority: 2, Pump: newPump(t), Durable: true, Journal: journal})
+	c := &crowd{t: t, q: q, stop: make(chan struct{}), seen: map[string]bool{}}
 	const publishers, each, consumers = 3, 2000, 4
-	var settled atomic.Int64
-	var mu sync.Mutex
-	seen := map[string]bool{}
 	var consuming, publishing sync.WaitGroup
-	stop := make(chan struct{})
 	for n := range consumers {
-		consuming.Go(func() {
-			for round := 0; ; round++ {
-				c := newClient(q, fmt.Sprint(n, ".", round), 3)
-				c.Priority = n % 2
-				if err := q.AddConsumer(&c.Consumer); err != nil {
-					t.Errorf("consumer: %v", err)
-					return
-				}
-				q.Resume(&c.Consumer)
-				for i := 0; i < 500; i++ {
-					got := c.take()
-					if len(got) == 0 {
-						select {
-						case <-stop:
-							q.RemoveConsumer(&c.Consumer)
-							return
-						default:
-							runtime.Gosched()
-						}
-						continue
-					}
-					if i%7 == 0 {
-						q.Requeue(got)
-					} else {
-						mu.Lock()
-						for _, e := range got {
-							if id := string(e.Message.Content); seen[id] {
-								t.Errorf("%s was settled twice", id)
-							} else {
-								seen[id] = true
-							}
-						}
-						mu.Unlock()
-						q.Settle(got)
-						settled.Add(int64(len(got)))
-					}
-					c.grant(len(got))
-				}
-				q.RemoveConsumer(&c.Consumer)
-				q.Requeue(c.take())
-			}
-		})
+		consuming.Go(func() { c.consume(n) })
 	}
 	for p := range publishers {
-		publishing.Go(func() {
-			for i := range each {
-				m := text(fmt.Sprint(p, "/", i))
-				m.Priority, m.Persistent = uint8(i%3), i%2 == 0
-				if m.Persistent {
-					m.Track(nil, 0)
-				}
-				q.Publish(m)
-			}
-		})
+		publishing.Go(func() { c.publish(p, each) })
 	}
 	publishing.Wait()
-	eventually(t, "every message is settled", func() bool { return settled.Load() == publishers*each })
-	close(stop)
+	eventually(t, "every message is settled", func() bool { return c.settled.Load() == publishers*each })
+	close(c.stop)
 	consuming.Wait()
 	if n := q.Counts(); n.Ready != 0 || n.Unacked != 0 || n.ReadyBytes != 0 || n.Consumers != 0 {
 		t.Fatalf("left over: %+v", n)
 	}
-	if j := q.Journal.(*lockedJournal); len(j.held) != 0 {
-		t.Fatalf("the journal still holds %d messages", len(j.held))
+	if len(journal.held) != 0 {
+		t.Fatalf("the journal still holds %d messages", len(journal.held))
 	}
 }

@@ -83,9 +83,9 @@ type publishFault struct {
 	make     func(p *Publication, v *frames.PropertyValues)
 }
 
-// Each check hides those behind it: a publish with all faults gets the first
-// one's error, without that one the second's, and so on.
-func TestPublishCheckOrder(t *testing.T) {
+// publishFaults are everything that can be wrong with a publish, in the order
+// in which each version looks.
+func publishFaults() map[compat.Profile][]publishFault {
 	size := publishFault{"size", "406 message size 1001 is larger than configured max size 1000", "", func(p *Publication, _ *frames.PropertyValues) { p.BodySize = 1001 }}
 	write3 := publishFault{"write", "403 access to exchange 'secret' in vhost '/' refused for user 'u'", "secret", nil}
 	write4 := publishFault{"write", "403 write access to exchange 'secret' in vhost '/' refused for user 'u'", "secret", nil}
@@ -117,10 +117,16 @@ func TestPublishCheckOrder(t *testing.T) {
 		v.Flags |= frames.FlagDeliveryMode
 		v.DeliveryMode = 9
 	}}
-	orders := map[compat.Profile][]publishFault{
+	return map[compat.Profile][]publishFault{
 		compat.V3: {size, write3, exists, internal, topic3, reply, user, expiration, cc, bcc, mode},
 		compat.V4: {size, write4, exists, internal, reply, expiration, cc, bcc, topic4, user},
 	}
+}
+
+// Each check hides those behind it: a publish with all faults gets the first
+// one's error, without that one the second's, and so on.
+func TestPublishCheckOrder(t *testing.T) {
+	orders := publishFaults()
 	both(t, func(t *testing.T, p compat.Profile) {
 		s := limitedUser(t, p)
 		order := orders[p]

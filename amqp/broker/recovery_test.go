@@ -3,7 +3,6 @@ package broker
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -321,36 +319,41 @@ func TestVHostsAndUsersOverARestart(t *testing.T) {
 		func() *Broker { return openBroker(t, compat.V4, copyFolder(t, dir)) },
 		func() *Broker { return reopen(t, b, compat.V4, dir) },
 	} {
-		b := again()
-		var vhosts []string
-		for _, v := range b.VHosts() {
-			vhosts = append(vhosts, v.Name)
-		}
-		if !slices.Equal(vhosts, []string{"", "/", odd}) {
-			t.Errorf("virtual hosts %q", vhosts)
-		}
-		if _, ok := b.Users.User("left"); ok {
-			t.Error("a deleted user is back")
-		}
-		if u, ok := b.Users.User("kept"); !ok || !slices.Equal(u.Tags, []string{"management"}) || b.Auth.Authenticate("kept", "kept") != nil {
-			t.Errorf("user %+v", u)
-		}
-		s := login(t, b, "kept", odd)
-		if _, ok := s.v.Queue("c\xff"); !ok {
-			t.Error("the queue is not there")
-		}
-		if _, err := s.declareQueue(frames.QueueDeclare{Queue: "x"}); err == nil {
-			t.Error("the permissions are not there")
-		}
-		if b.Auth.VHostAccess("kept", "gone") {
-			t.Error("the permissions on a removed virtual host are back")
-		}
-		if n := len(s.v.Exchanges()); n != 7 {
-			t.Errorf("%d exchanges in a virtual host", n)
-		}
-		if n := len(guest(t, b).v.Exchanges()); n != 8 {
-			t.Errorf("%d exchanges in the default virtual host", n)
-		}
+		checkVHostsAndUsers(t, again(), odd)
+	}
+}
+
+// checkVHostsAndUsers checks what the test above left in the store.
+func checkVHostsAndUsers(t *testing.T, b *Broker, odd string) {
+	t.Helper()
+	var vhosts []string
+	for _, v := range b.VHosts() {
+		vhosts = append(vhosts, v.Name)
+	}
+	if !slices.Equal(vhosts, []string{"", "/", odd}) {
+		t.Errorf("virtual hosts %q", vhosts)
+	}
+	if _, ok := b.Users.User("left"); ok {
+		t.Error("a deleted user is back")
+	}
+	if u, ok := b.Users.User("kept"); !ok || !slices.Equal(u.Tags, []string{"management"}) || b.Auth.Authenticate("kept", "kept") != nil {
+		t.Errorf("user %+v", u)
+	}
+	s := login(t, b, "kept", odd)
+	if _, ok := s.v.Queue("c\xff"); !ok {
+		t.Error("the queue is not there")
+	}
+	if _, err := s.declareQueue(frames.QueueDeclare{Queue: "x"}); err == nil {
+		t.Error("the permissions are not there")
+	}
+	if b.Auth.VHostAccess("kept", "gone") {
+		t.Error("the permissions on a removed virtual host are back")
+	}
+	if n := len(s.v.Exchanges()); n != 7 {
+		t.Errorf("%d exchanges in a virtual host", n)
+	}
+	if n := len(guest(t, b).v.Exchanges()); n != 8 {
+		t.Errorf("%d exchanges in the default virtual host", n)
 	}
 }
 
@@ -407,92 +410,5 @@ func TestBindingsWithLongArguments(t *testing.T) {
 	s.must(s.unbind(BindRequest{Source: "amq.headers", Destination: "q", ToQueue: true, Arguments: long('b')}))
 	if n := len(guest(t, reopen(t, b, compat.V4, dir)).v.Bindings()); n != 0 {
 		t.Fatalf("%d bindings are back", n)
-	}
-}
-
-// An -ok promises that the change is durable, also when another client made
-// it a moment ago: a second declare, bind or delete is never told sooner.
-func TestWhatOthersDidIsAwaited(t *testing.T) {
-	b := openBroker(t, compat.V4, t.TempDir())
-	s := guest(t, b)
-	s.queue("target", true, nil)
-	type change func(done func(error)) (bool, error)
-	changes := map[string]func(name string) change{
-		"declare queue": func(name string) change {
-			return func(done func(error)) (bool, error) {
-				_, wait, err := s.v.DeclareQueue(s.c, &frames.QueueDeclare{Queue: name, Durable: true}, done)
-				return wait, err
-			}
-		},
-		"declare exchange": func(name string) change {
-			return func(done func(error)) (bool, error) {
-				return s.v.DeclareExchange(s.c, &frames.ExchangeDeclare{Exchange: name, Type: "direct", Durable: true}, done)
-			}
-		},
-		"bind": func(name string) change {
-			return func(done func(error)) (bool, error) {
-				return s.v.Bind(s.c, BindRequest{Source: "amq.direct", Destination: "target", ToQueue: true, Key: name}, done)
-			}
-		},
-		"unbind": func(name string) change {
-			s.bindQueue("amq.fanout", name, "target", nil)
-			return func(done func(error)) (bool, error) {
-				return s.v.Unbind(s.c, BindRequest{Source: "amq.fanout", Destination: "target", ToQueue: true, Key: name}, done)
-			}
-		},
-		"delete queue": func(name string) change {
-			s.queue("gone "+name, true, nil)
-			return func(done func(error)) (bool, error) {
-				_, wait, err := s.v.DeleteQueue(s.c, &frames.QueueDelete{Queue: "gone " + name}, done)
-				return wait, err
-			}
-		},
-		"delete exchange": func(name string) change {
-			s.exchange("gone "+name, "fanout", nil)
-			return func(done func(error)) (bool, error) {
-				return s.v.DeleteExchange(s.c, &frames.ExchangeDelete{Exchange: "gone " + name}, done)
-			}
-		},
-	}
-	for what, make := range changes {
-		waited := 0
-		for i := range 10 {
-			run := make(fmt.Sprint(what, i))
-			first, second := newDone(), newDone()
-			wait, err := run(first.done)
-			s.must(err)
-			if !wait {
-				t.Fatalf("%s: the first does not wait", what)
-			}
-			wait, err = run(second.done)
-			s.must(err)
-			if wait {
-				waited++
-				s.must(<-second.told)
-			}
-			if !first.soon() {
-				t.Fatalf("%s: the first was never told", what)
-			}
-		}
-		if waited == 0 {
-			t.Errorf("%s: the second never had to wait, which proves nothing", what)
-		}
-	}
-}
-
-// doneCall is a done function and what it was told.
-type doneCall struct{ told chan error }
-
-func newDone() doneCall { return doneCall{make(chan error, 1)} }
-
-func (d doneCall) done(err error) { d.told <- err }
-
-// soon waits for a call that belongs to a commit that is done.
-func (d doneCall) soon() bool {
-	select {
-	case err := <-d.told:
-		return err == nil
-	case <-time.After(10 * time.Second):
-		return false
 	}
 }
