@@ -2,7 +2,6 @@ package broker
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -102,29 +101,29 @@ func Open(o Options) (*Broker, error) {
 	return b, nil
 }
 
-// firstStart makes the default virtual host and user, waits until they are
-// durable, and then notes that they were made: a process killed between the
-// steps does all of them again, and what an operator deletes later stays
-// deleted.
+// firstStart makes the default virtual host and user and notes that they were
+// made: a process killed before does it again, and what an operator deletes
+// later stays deleted. The store commits in order, so waiting for the note is
+// waiting for all of it.
 func (b *Broker) firstStart() error {
 	vhost, user := b.options.DefaultVHost, b.options.DefaultUser
-	return errors.Join(
-		b.await(func(done func(error)) (bool, error) { _, wait, err := b.AddVHost(vhost, done); return wait, err }),
-		b.await(func(done func(error)) (bool, error) {
-			hash := auth.HashPassword(b.options.DefaultPassword)
-			return b.store != nil, b.Users.PutUser(auth.User{Name: user, PasswordHash: hash, Tags: []string{"administrator"}}, done)
-		}),
-		b.await(func(done func(error)) (bool, error) {
-			return b.store != nil, b.Users.PutPermission(auth.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}, done)
-		}),
-		b.await(func(done func(error)) (bool, error) {
-			if b.store == nil {
-				return false, nil
-			}
-			b.store.Update([]persist.Definition{{Key: persist.Key{Kind: kindSetUp}}}, nil, nil, done)
-			return true, nil
-		}),
-	)
+	if _, _, err := b.AddVHost(vhost, nil); err != nil {
+		return err
+	}
+	hash := auth.HashPassword(b.options.DefaultPassword)
+	if err := b.Users.PutUser(auth.User{Name: user, PasswordHash: hash, Tags: []string{"administrator"}}, nil); err != nil {
+		return err
+	}
+	if err := b.Users.PutPermission(auth.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}, nil); err != nil {
+		return err
+	}
+	return b.await(func(done func(error)) (bool, error) {
+		if b.store == nil {
+			return false, nil
+		}
+		b.store.Update([]persist.Definition{{Key: persist.Key{Kind: kindSetUp}}}, nil, nil, done)
+		return true, nil
+	})
 }
 
 // await runs a change and waits for the store.
