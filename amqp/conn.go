@@ -97,7 +97,7 @@ func newConn(s *Server, socket net.Conn) *conn {
 	c.log = s.log.With("connection", c.name)
 	c.resumed.L = &c.mu
 	c.client = broker.Client{Owner: c, Connection: c.name}
-	c.out.init(socket, &s.budget)
+	c.out.init(socket, &s.budget, &s.late)
 	c.out.onRoom = func(starved []*consumer) { s.broker.Pump().Schedule(&refill{starved}) }
 	c.out.onClosed = c.written
 	return c
@@ -161,7 +161,10 @@ func (c *conn) serve() error {
 		if err != nil {
 			return c.lost(err)
 		}
-		if err := c.batch(f); err != nil {
+		c.server.late.begin()
+		err = c.batch(f)
+		c.server.late.end()
+		if err != nil {
 			return c.lost(err)
 		}
 		c.throttle()

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/queue"
@@ -31,6 +32,8 @@ type outbox struct {
 	socket   net.Conn
 	frameMax atomic.Uint32 // of the peer; set once by the handshake
 	budget   *budget
+	late     *late
+	raw      syscall.RawConn           // for writing without waiting; nil where that cannot be
 	onRoom   func(starved []*consumer) // consumers may be served again; off the lock
 	onClosed func(error)               // the writer has ended: nil after closeWhenWritten, else why
 
@@ -45,6 +48,7 @@ type outbox struct {
 	bulkIn  uint64 // bytes ever appended to bulk
 	bulkOut uint64 // bytes of bulk ever handed to the writer
 	writing bool   // the writer goroutine runs
+	waits   bool   // in late: the end of a batch writes what is queued
 	held    bool   // appends do not start the writer: its own reader is in a batch
 	closed  bool   // appends are dropped
 	finish  bool   // close the socket once everything is written
@@ -90,8 +94,8 @@ func (b *budget) limit() int {
 type lanePosition struct{ end uint64 }
 
 // init readies an outbox for a socket.
-func (o *outbox) init(socket net.Conn, b *budget) {
-	o.socket, o.budget = socket, b
+func (o *outbox) init(socket net.Conn, b *budget, l *late) {
+	o.socket, o.budget, o.late, o.raw = socket, b, l, rawSocket(socket)
 	o.room.L = &o.mu
 	o.frameMax.Store(minFrameMax)
 }
@@ -117,9 +121,7 @@ func (o *outbox) added(l *lane, p *lanePosition, n int) {
 	}
 	o.queued += n
 	o.budget.queued.Add(int64(n))
-	if !o.writing && !o.held {
-		o.start()
-	}
+	o.wake()
 }
 
 // handOver gives a chunk to the writer. mu is held.
@@ -148,8 +150,11 @@ func (o *outbox) hold() {
 func (o *outbox) release() {
 	o.mu.Lock()
 	o.held = false
-	if !o.writing && (o.queued > 0 || o.finish) {
+	if o.finish && !o.writing {
 		o.start()
+	} else if o.queued > 0 {
+		o.waits = false
+		o.wake()
 	}
 	o.mu.Unlock()
 }
@@ -319,6 +324,11 @@ func (o *outbox) content(l *lane, before int, channel uint16, m *queue.Message) 
 func (o *outbox) write() {
 	// Whoever woke the writer is likely to have more: let it go on first.
 	runtime.Gosched()
+	o.writeAll()
+}
+
+// writeAll writes until nothing is left.
+func (o *outbox) writeAll() {
 	for o.gather() {
 		n, err := o.flush()
 		o.wrote(n, err)

@@ -95,7 +95,7 @@ type outboxTest struct {
 
 func newOutboxTest(frameMax uint32) *outboxTest {
 	x := &outboxTest{gate: newGate(), closed: make(chan error, 1), want: map[uint16][]sent{}, controls: map[uint64]int{}}
-	x.o.init(x.gate, &x.budget)
+	x.o.init(x.gate, &x.budget, new(late))
 	x.o.frameMax.Store(frameMax)
 	x.o.onRoom = func([]*consumer) {}
 	x.o.onClosed = func(err error) { x.closed <- err }

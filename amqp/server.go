@@ -63,6 +63,7 @@ type Server struct {
 	mechanisms []auth.Mechanism
 	properties frames.Table
 	budget     budget
+	late       late
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
