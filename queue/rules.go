@@ -278,19 +278,10 @@ func (q *Queue) stopTimers() {
 	}
 }
 
-// SetRules changes the queue's rules, at once also for what waits: limits
-// trim it and a shorter TTL counts for messages to come.
-func (q *Queue) SetRules(r Rules) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.setRules(r)
-	q.tidy()
-}
-
-// setRules is SetRules for a queue that is new, or with mu held.
+// setRules gives a new queue its rules.
 func (q *Queue) setRules(r Rules) {
 	q.rules = r
-	q.ruled = q.ruled || r != NoRules()
+	q.ruled = r != NoRules()
 	q.touch()
 }
 
