@@ -210,7 +210,7 @@ func (e *estate) giveUp() {
 		ch.c.vhost.ConsumerGone(q)
 	}
 	ch.content = nil
-	ch.c.server.closeCounted(ch.c.server.channels, ch.c.client.User)
+	ch.c.server.closeChannel(ch.c.client.User)
 }
 
 // endChannels ends all channels and deletes the exclusive queues. mu is held.

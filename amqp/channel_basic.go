@@ -119,7 +119,7 @@ func (ch *channel) checkTag(tag string) error {
 	if _, used := ch.consumers[tag]; used {
 		return frames.Errorf(frames.NotAllowed, "attempt to reuse consumer tag '%s'", tag)
 	}
-	return nil
+	return ch.c.server.checkConsumerLimit(len(ch.consumers))
 }
 
 // cancel does basic.cancel; deliveries stay unacknowledged.

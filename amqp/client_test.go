@@ -449,8 +449,8 @@ func (s *site) clean() {
 	s.t.Helper()
 	eventually(s.t, "all connections gone", func() bool { return s.server.Connections() == 0 })
 	s.server.mu.Lock()
-	if n := len(s.server.perUser) + len(s.server.channels); n != 0 {
-		s.t.Errorf("users still count: connections %v, channels %v", s.server.perUser, s.server.channels)
+	if c := &s.server.census; c.connections+c.channels+len(c.userConnections)+len(c.userChannels)+len(c.ofVHost) != 0 {
+		s.t.Errorf("they still count: %+v", *c)
 	}
 	s.server.mu.Unlock()
 	if n := s.server.budget.queued.Load(); n != 0 {

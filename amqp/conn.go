@@ -53,7 +53,7 @@ type conn struct {
 	peer        auth.ConnInfo
 	client      broker.Client // Owner is this conn
 	vhost       *broker.VHost
-	counted     bool // against the user's connection limit
+	counted     bool // against the limits of connections
 	can         capabilities
 	channels    map[uint16]*channel
 	last        *channel // of the last frame, most likely of the next
@@ -457,7 +457,7 @@ func (c *conn) tearDown(err error) {
 	c.tornDown = true
 	c.stopTimers()
 	if c.counted {
-		c.server.closeCounted(c.server.perUser, c.client.User)
+		c.server.closeConnection(c.client.User, c.vhost.Name)
 		c.observe(broker.Event{Step: broker.ConnectionClosed})
 	}
 }

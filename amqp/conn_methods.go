@@ -173,10 +173,7 @@ func (c *conn) tuneOk(m *frames.ConnectionTuneOk) error {
 // open does connection.open; what it refuses is told to the client. mu is
 // held.
 func (c *conn) open(m *frames.ConnectionOpen) {
-	v, err := c.server.broker.OpenVHost(c.client.User, m.VirtualHost)
-	if err == nil {
-		err = c.server.openConnection(c.client.User)
-	}
+	v, err := c.server.openVHost(c.client.User, m.VirtualHost)
 	var fe *frames.Error
 	if errors.As(err, &fe) {
 		c.log.Warn("connection.open refused", "vhost", m.VirtualHost, "user", c.client.User, "error", fe)

@@ -30,6 +30,9 @@ type Options struct {
 	ChannelMax uint16
 	FrameMax   uint32
 	Heartbeat  uint16
+	// ConnectionMax, ChannelMaxPerNode and ConsumerMaxPerChannel bound how many
+	// there may be; 0 is no bound.
+	ConnectionMax, ChannelMaxPerNode, ConsumerMaxPerChannel int
 	// HandshakeTimeout ends connections that have not opened a virtual host.
 	HandshakeTimeout time.Duration
 	// LoopbackUsers may log in over loopback only; nil is guest, a single
@@ -70,8 +73,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	closed    bool
 	gone      sync.WaitGroup // connections and listeners
-	perUser   map[string]int // open connections and
-	channels  map[string]int // channels of each user
+	census    census         // what limits are about
 }
 
 // NewServer makes a server.
@@ -80,7 +82,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		broker: o.Broker, options: o, log: o.Logger,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
-		perUser: map[string]int{}, channels: map[string]int{},
+		census: newCensus(),
 	}
 	s.mechanisms = auth.Mechanisms(o.Broker.Auth, auth.MechanismOptions{
 		Anonymous: compat.Anonymous.In(o.Broker.Profile), LoopbackUsers: o.LoopbackUsers,
@@ -213,45 +215,6 @@ func (s *Server) Shutdown(ctx context.Context) {
 		c.reset()
 	}
 	<-all
-}
-
-// openConnection counts a connection against its user's limit.
-func (s *Server) openConnection(user string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if limit, ok := s.userLimit(user, auth.LimitConnections); ok && s.perUser[user] >= limit {
-		return frames.Errorf(frames.NotAllowed, "connection refused for user '%s': user connection limit (%d) is reached", user, limit)
-	}
-	s.perUser[user]++
-	return nil
-}
-
-func (s *Server) openChannel(user string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if limit, ok := s.userLimit(user, auth.LimitChannels); ok && s.channels[user] >= limit {
-		return frames.Errorf(frames.NotAllowed, compat.UserChannelLimitText.In(s.broker.Profile), user, limit)
-	}
-	s.channels[user]++
-	return nil
-}
-
-// userLimit gives a user's limit; a negative one is none.
-func (s *Server) userLimit(user, name string) (int, bool) {
-	u, ok := s.broker.Users.User(user)
-	if !ok {
-		return 0, false
-	}
-	limit, ok := u.Limits[name]
-	return limit, ok && limit >= 0
-}
-
-func (s *Server) closeCounted(counts map[string]int, user string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if counts[user]--; counts[user] == 0 {
-		delete(counts, user)
-	}
 }
 
 // Connections is how many connections there are, in whatever state.

@@ -114,6 +114,42 @@ func (a *ManagementAdmin) SetTopicPermissions(user, vhost, exchange, write, read
 	return err
 }
 
+// PutPolicy implements [Admin].
+func (a *ManagementAdmin) PutPolicy(vhost string, p Policy) error {
+	_, err := a.call(http.MethodPut, p, nil, "policies", vhost, p.Name)
+	return err
+}
+
+// DeletePolicy implements [Admin].
+func (a *ManagementAdmin) DeletePolicy(vhost, name string) error {
+	_, err := a.call(http.MethodDelete, nil, nil, "policies", vhost, name)
+	return err
+}
+
+// PutOperatorPolicy implements [Admin].
+func (a *ManagementAdmin) PutOperatorPolicy(vhost string, p Policy) error {
+	_, err := a.call(http.MethodPut, p, nil, "operator-policies", vhost, p.Name)
+	return err
+}
+
+// DeleteOperatorPolicy implements [Admin].
+func (a *ManagementAdmin) DeleteOperatorPolicy(vhost, name string) error {
+	_, err := a.call(http.MethodDelete, nil, nil, "operator-policies", vhost, name)
+	return err
+}
+
+// SetVHostLimit implements [Admin].
+func (a *ManagementAdmin) SetVHostLimit(vhost, name string, value int) error {
+	_, err := a.call(http.MethodPut, map[string]int{"value": value}, nil, "vhost-limits", vhost, name)
+	return err
+}
+
+// SetUserLimit implements [Admin].
+func (a *ManagementAdmin) SetUserLimit(user, name string, value int) error {
+	_, err := a.call(http.MethodPut, map[string]int{"value": value}, nil, "user-limits", user, name)
+	return err
+}
+
 // CloseConnection implements [ConnectionCloser]. RabbitMQ lists a connection some time after it has opened, so the
 // list is read until it is there.
 func (a *ManagementAdmin) CloseConnection(user, reason string) error {

@@ -30,6 +30,22 @@ type Admin interface {
 	// SetPermissions takes the three regular expressions of a user in a virtual host.
 	SetPermissions(user, vhost, configure, write, read string) error
 	SetTopicPermissions(user, vhost, exchange, write, read string) error
+	PutPolicy(vhost string, p Policy) error
+	DeletePolicy(vhost, name string) error
+	PutOperatorPolicy(vhost string, p Policy) error
+	DeleteOperatorPolicy(vhost, name string) error
+	// SetVHostLimit and SetUserLimit set one limit, such as "max-connections"; a negative value is none.
+	SetVHostLimit(vhost, name string, value int) error
+	SetUserLimit(user, name string, value int) error
+}
+
+// Policy is a policy or operator policy, as the management API takes it.
+type Policy struct {
+	Name       string         `json:"-"`
+	Pattern    string         `json:"pattern"`
+	ApplyTo    string         `json:"apply-to"`
+	Priority   int            `json:"priority"`
+	Definition map[string]any `json:"definition"`
 }
 
 // ConnectionCloser is an Admin that can also close connections from outside; class Management asks for it.

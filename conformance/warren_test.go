@@ -60,6 +60,41 @@ func (a warrenAdmin) SetTopicPermissions(user, vhost, exchange, write, read stri
 	return a.broker.Users.PutTopicPermission(auth.TopicPermission{User: user, VHost: vhost, Exchange: exchange, Write: write, Read: read}, nil)
 }
 
+func (a warrenAdmin) PutPolicy(vhost string, p Policy) error {
+	return a.putPolicy(vhost, broker.UserPolicy, p)
+}
+
+func (a warrenAdmin) PutOperatorPolicy(vhost string, p Policy) error {
+	return a.putPolicy(vhost, broker.OperatorPolicy, p)
+}
+
+func (a warrenAdmin) putPolicy(vhost string, kind broker.PolicyKind, p Policy) error {
+	_, _, err := a.broker.PutPolicy(vhost, kind, broker.Policy{
+		Name: p.Name, Pattern: p.Pattern, ApplyTo: p.ApplyTo, Priority: float64(p.Priority), Definition: p.Definition,
+	}, nil)
+	return err
+}
+
+func (a warrenAdmin) DeletePolicy(vhost, name string) error {
+	_, _, err := a.broker.DeletePolicy(vhost, broker.UserPolicy, name, nil)
+	return err
+}
+
+func (a warrenAdmin) DeleteOperatorPolicy(vhost, name string) error {
+	_, _, err := a.broker.DeletePolicy(vhost, broker.OperatorPolicy, name, nil)
+	return err
+}
+
+func (a warrenAdmin) SetVHostLimit(vhost, name string, value int) error {
+	_, err := a.broker.SetVHostLimit(vhost, name, value, nil)
+	return err
+}
+
+func (a warrenAdmin) SetUserLimit(user, name string, value int) error {
+	_, err := a.broker.SetUserLimit(user, name, value, nil)
+	return err
+}
+
 // CloseConnection implements ConnectionCloser as the management API does it.
 func (a warrenAdmin) CloseConnection(user, reason string) error {
 	if reason == "" {

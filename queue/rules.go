@@ -257,7 +257,7 @@ func (l *lapse) Run() (more bool) {
 // false when it was used meanwhile or has gone.
 func (q *Queue) DeleteIfLapsed() bool {
 	q.mu.Lock()
-	used := len(q.consumers) > 0 || q.Clock.NowMillis() < q.idleSince+q.rules.Expires
+	used := q.rules.Expires == 0 || len(q.consumers) > 0 || q.Clock.NowMillis() < q.idleSince+q.rules.Expires
 	if used && !q.deleted {
 		q.touch()
 	}

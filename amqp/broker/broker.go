@@ -31,6 +31,15 @@ type Options struct {
 	DefaultUser, DefaultPassword, DefaultVHost string
 	// MaxMessageSize is the largest body in bytes; 0 is the profile's default.
 	MaxMessageSize uint64
+	// DefaultQueueType is that of virtual hosts which name none, in profile 4; ""
+	// is classic.
+	DefaultQueueType string
+	// DefaultDeadLetterExchange is that of virtual hosts which name none: it
+	// takes what dies in queues without a dead-letter exchange. "" is none.
+	DefaultDeadLetterExchange string
+	// ExchangeLimit is the most exchanges there may be, the predeclared ones of
+	// all virtual hosts included; 0 is no limit (cluster_exchange_limit).
+	ExchangeLimit int
 	// Logger takes the broker's log; nil is slog.Default.
 	Logger *slog.Logger
 }
@@ -66,8 +75,10 @@ type Broker struct {
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 
-	mu     sync.Mutex // changes of vhosts
+	mu     sync.Mutex // changes of vhosts and globals
 	vhosts atomic.Pointer[immutable.Map[*VHost]]
+
+	globals map[string]any // global parameters, by name; guarded by mu
 
 	sessionMu sync.Mutex
 	sessions  map[Session]struct{}
@@ -81,6 +92,7 @@ func Open(o Options) (*Broker, error) {
 	b := &Broker{
 		Profile: o.Profile, Clock: o.Clock, MaxMessageSize: o.MaxMessageSize,
 		store: o.Store, pump: queue.NewPump(), log: o.Logger, options: o, sessions: map[Session]struct{}{},
+		globals: map[string]any{},
 	}
 	b.vhosts.Store(new(immutable.Map[*VHost]))
 	b.nextID.Store(1 << 63) // above every id of the store
@@ -170,6 +182,11 @@ func (b *Broker) VHosts() []*VHost {
 // AddVHost makes a virtual host with its predeclared exchanges; added is false
 // when there was one. wait: done will be called when it is durable.
 func (b *Broker) AddVHost(name string, done func(error)) (added, wait bool, err error) {
+	return b.addVHost(name, VHostSettings{}, done)
+}
+
+// addVHost is AddVHost with settings.
+func (b *Broker) addVHost(name string, s VHostSettings, done func(error)) (added, wait bool, err error) {
 	if len(name) > 255 {
 		return false, false, fmt.Errorf("add vhost: name of %d bytes is longer than 255", len(name))
 	}
@@ -179,10 +196,12 @@ func (b *Broker) AddVHost(name string, done func(error)) (added, wait bool, err 
 		return false, false, nil
 	}
 	v := newVHost(b, name)
+	v.settings.Store(&s)
+	v.policies.Store(noPolicies.withFallback(s.fallback(b)))
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e := v.begin()
-	e.put(kindVHost, "", vhostDefinition{Name: name})
+	e.put(kindVHost, "", vhostDefinition{name, s})
 	v.predeclare(e)
 	wait = e.finish(done)
 	next := b.vhosts.Load().Set(name, v)
@@ -235,6 +254,7 @@ func (v *VHost) removeAll(done func(error)) (wait bool) {
 			e.removeExchange(x)
 		}
 	}
+	v.forgetPolicies(e)
 	e.remove(kindVHost, "")
 	return e.finish(done)
 }

@@ -14,6 +14,7 @@ type deadLetter struct {
 	exchange string
 	key      string
 	hasKey   bool
+	fallback bool // not the queue's own, but that of its virtual host
 }
 
 // rulesOf reads a queue's checked arguments. Of one that is given twice the
@@ -95,7 +96,7 @@ func (v *VHost) funeral(r *Router, q *Queue, dl *deadLetter, d *queue.Dead) (que
 	byConsumer := d.Reason == queue.Rejected || d.Reason == queue.DeliveryLimit
 	e := queue.Enqueue{Message: m, Redelivered: byConsumer && deathKeepsRedelivered.In(v.broker.Profile)}
 	for _, to := range v.routeByName(r, dl.exchange, keys, m.Properties) {
-		if !deathCycle(m, reasons[d.Reason], to.Name) {
+		if !deathCycle(m, reasons[d.Reason], to.Name) && !(dl.fallback && diedIn(m, to.Name)) {
 			e.Queues = append(e.Queues, to)
 		}
 	}

@@ -18,6 +18,11 @@ const (
 	kindQueue    = 'Q'
 	kindBinding  = 'B'
 	kindSetUp    = 'S' // no name: the defaults were made
+
+	kindPolicy         = 'Y'
+	kindOperatorPolicy = 'O'
+	kindLimits         = 'L' // no name: those of the virtual host
+	kindGlobal         = 'G' // no virtual host
 )
 
 // The stored forms. Names are bytes, not text, since AMQP names may hold
@@ -25,6 +30,7 @@ const (
 type (
 	vhostDefinition struct {
 		Name string `json:"name"`
+		VHostSettings
 	}
 	storedExchange struct {
 		Name       []byte `json:"name"`
@@ -88,6 +94,7 @@ func (b *Broker) recover() (setUp bool, err error) {
 	if err := b.store.Definitions(r.definition); err != nil {
 		return false, fmt.Errorf("recover definitions: %w", err)
 	}
+	r.applyPolicies()
 	for _, d := range r.bindings {
 		if err := r.binding(d); err != nil {
 			return false, fmt.Errorf("recover binding in vhost %q: %w", d.VHost, err)
@@ -110,13 +117,19 @@ func (r *recovery) definition(d persist.Definition) error {
 	case kindSetUp:
 		r.setUp = true
 	case kindVHost:
-		r.vhost(d.VHost)
+		err = r.settings(d)
 	case kindExchange:
 		err = r.exchange(d)
 	case kindQueue:
 		err = r.queue(d)
 	case kindBinding:
 		r.bindings = append(r.bindings, d)
+	case kindPolicy, kindOperatorPolicy:
+		err = r.policy(d)
+	case kindLimits:
+		err = r.limits(d)
+	case kindGlobal:
+		err = r.global(d)
 	default:
 		var known bool
 		known, err = r.b.Users.Load(d.Kind, d.VHost, d.Name, d.Value)

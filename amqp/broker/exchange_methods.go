@@ -38,6 +38,9 @@ func (v *VHost) DeclareExchange(c *Client, m *frames.ExchangeDeclare, done func(
 		}
 		return v.asBefore(done), nil
 	}
+	if err := v.checkExchangeLimit(name); err != nil {
+		return false, err
+	}
 	x, err := v.newExchange(c, name, m)
 	if err != nil {
 		return false, err

@@ -38,6 +38,10 @@ const (
 	QueuePurged
 	BindingAdded
 	BindingRemoved
+	PolicySet     // Text is the name, as in the next three
+	PolicyCleared // also of operator policies
+	ParameterSet  // limits of a virtual host are the parameter "limits"
+	ParameterCleared
 	steps
 )
 
@@ -46,6 +50,7 @@ var stepNames = [steps]string{
 	"publish.routed", "publish.returned", "confirm.sent", "delivery.sent", "delivery.settled", "delivery.rejected",
 	"delivery.requeued", "consumer.added", "consumer.removed", "exchange.declared", "exchange.deleted", "queue.declared",
 	"queue.deleted", "queue.purged", "binding.added", "binding.removed",
+	"policy.set", "policy.cleared", "parameter.set", "parameter.cleared",
 }
 
 // String is the step's name, for example "publish.routed".

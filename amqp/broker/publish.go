@@ -268,8 +268,8 @@ func (r *Router) visit(v *VHost, t *topology, x *exchangeNode, m *exchange.Messa
 	r.found = r.found[:start]
 	// Only a publish to the default exchange itself looks for a queue of that
 	// name: as an alternate it has no bindings (verified on both versions).
-	if found == start && x.HasAlternate && x.Alternate != "" {
-		if ae, ok := t.exchanges.Get(x.Alternate); ok {
+	if found == start && x.alternate != "" {
+		if ae, ok := t.exchanges.Get(x.alternate); ok {
 			r.visit(v, t, ae, m)
 		}
 	}

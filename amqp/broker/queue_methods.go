@@ -28,6 +28,7 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 		r, err = v.passiveQueue(c, name)
 		return r, false, err
 	}
+	m = v.withDefaultType(m)
 	switch {
 	case name == "":
 		if err := serverNameAllowed(v.broker.Profile, m.Arguments); err != nil {
@@ -55,6 +56,9 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 			return r, false, err
 		}
 		return declared(q), q.stored && v.asBefore(done), nil
+	}
+	if err := v.checkQueueLimit(name); err != nil {
+		return r, false, err
 	}
 	q, err = v.newQueue(c, name, m)
 	if err != nil {
@@ -151,13 +155,13 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 // makeQueue makes a queue of a checked configuration, new or recovered.
 func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	config.ID, config.Pump, config.Clock = id, v.broker.pump, v.broker.Clock
-	rules, dl := rulesOf(config.Arguments)
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
+	rules := v.firstPolicies(q, &config)
 	if q.stored {
 		config.Journal = queue.StoreJournal(v.broker.store.Log(id))
 	}
 	config.Rules = &rules
-	config.Bury = func(_ *queue.Queue, dead []queue.Dead) { v.bury(q, dl, dead) }
+	config.Bury = func(_ *queue.Queue, dead []queue.Dead) { v.bury(q, q.deadLetter.Load(), dead) }
 	config.Lapsed = func(*queue.Queue) { v.lapse(q) }
 	q.Queue = queue.New(config)
 	q.destination = &destination{queue: q}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/exchange/immutable"
@@ -52,6 +53,10 @@ type Queue struct {
 
 	stored      bool // has a definition in the store
 	destination *destination
+
+	// Replaced when policies change.
+	applied    atomic.Pointer[applied]
+	deadLetter atomic.Pointer[deadLetter] // the last one; the rules say whether it counts
 }
 
 // Binding leads messages from an exchange to a queue or another exchange.
@@ -80,7 +85,9 @@ type topology struct {
 // a new one.
 type exchangeNode struct {
 	*Exchange
-	matcher exchange.Matcher[*destination]
+	matcher   exchange.Matcher[*destination]
+	alternate string // name of the alternate exchange, its own or a policy's; "" is none
+	applied   *applied
 }
 
 // bindingSet keeps the bindings of a virtual host so that they can be listed

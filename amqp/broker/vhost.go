@@ -23,9 +23,16 @@ type VHost struct {
 
 	topology atomic.Pointer[topology]
 	replies  atomic.Pointer[immutable.Map[*Queue]] // reply queues by name
+	policies atomic.Pointer[policySet]
+	settings atomic.Pointer[VHostSettings]
+	limits   atomic.Pointer[vhostLimits]
 
 	// unstored counts the durable changes that are on their way to the disk.
 	unstored atomic.Int64
+
+	// policyMu: one change of policies at a time, until all queues have it.
+	// Before mu.
+	policyMu sync.Mutex
 
 	mu sync.Mutex // one change of the topology at a time
 
@@ -38,6 +45,9 @@ type VHost struct {
 func newVHost(b *Broker, name string) *VHost {
 	v := &VHost{Name: name, broker: b, log: b.log.With("vhost", name), bindings: newBindingSet(), owned: map[any][]*Queue{}}
 	v.topology.Store(&topology{})
+	v.policies.Store(noPolicies.withFallback(b.options.DefaultDeadLetterExchange))
+	v.settings.Store(&VHostSettings{})
+	v.limits.Store(&noLimits)
 	v.setReplies(immutable.Map[*Queue]{})
 	return v
 }
@@ -160,7 +170,7 @@ func (e *edit) event(ev Event) {
 func (e *edit) addExchange(x *Exchange) {
 	x.destination = &destination{exchange: x}
 	m, _ := exchange.New[*destination](x.Type, e.v.broker.matcherOptions())
-	e.next.exchanges = e.next.exchanges.Set(x.Name, &exchangeNode{Exchange: x, matcher: m})
+	e.next.exchanges = e.next.exchanges.Set(x.Name, e.v.exchangeNode(x, m))
 	if e.v.keepsExchange(x) {
 		e.put(kindExchange, x.Name, exchangeDefinition(x))
 	}
@@ -210,7 +220,7 @@ func (b *Binding) event(s Step) Event {
 }
 
 func (e *edit) rematch(x *exchangeNode, m exchange.Matcher[*destination]) {
-	e.next.exchanges = e.next.exchanges.Set(x.Name, &exchangeNode{Exchange: x.Exchange, matcher: m})
+	e.next.exchanges = e.next.exchanges.Set(x.Name, x.rematched(m))
 }
 
 // removeBinding takes a binding out, and its source with it if that is

@@ -154,5 +154,13 @@ var (
 
 	DeathDropsDuplicates = Row[bool]{"of headers with the same key, dead-lettering keeps the first", verified, false, true}
 
+	ApplyToQueueTypes = Row[bool]{"policies may apply to queues of one type", verified, false, true}
+
+	VHostQueueType = Row[bool]{"a virtual host has a default queue type", verified, false, true}
+
+	PCRE2Texts = Row[bool]{"what is wrong with a pattern is said in the words of PCRE 2", verified, false, true}
+
+	NegativeDeliveryLimit = Row[bool]{"policies may have a negative delivery-limit", verified, false, true}
+
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
 )

@@ -1,0 +1,268 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/warrenmq/warren/persist"
+)
+
+// Parameters are how RabbitMQ names settings of a virtual host that have no API of their own: component, name and a
+// JSON value. Here two components exist, and both are other things seen from this side: the limits of the virtual
+// host and operator policies. (Policies are parameters too, which may not be set as such.) Those of plugins that
+// Warren has not are not found, as in a RabbitMQ without the plugin.
+
+// Components and the one name that limits have.
+const (
+	ComponentLimits           = "vhost-limits"
+	ComponentOperatorPolicies = "operator_policy"
+	componentPolicies         = "policy"
+	parameterLimits           = "limits"
+)
+
+// Parameter is one setting of a virtual host.
+type Parameter struct {
+	VHost     string         `json:"vhost"`
+	Component string         `json:"component"`
+	Name      string         `json:"name"`
+	Value     map[string]any `json:"value"`
+}
+
+// Parameters lists the parameters of a virtual host by component and name; nil when there is no such virtual host.
+// The values are not to be changed. Any goroutine.
+func (b *Broker) Parameters(vhost string) []Parameter {
+	v, ok := b.VHost(vhost)
+	if !ok {
+		return nil
+	}
+	all := []Parameter{}
+	for _, p := range b.Policies(vhost, OperatorPolicy) {
+		all = append(all, Parameter{vhost, ComponentOperatorPolicies, p.Name, map[string]any{
+			"pattern": p.Pattern, "apply-to": p.ApplyTo, "definition": p.Definition, "priority": p.Priority,
+		}})
+	}
+	if l := *v.limits.Load(); len(l) > 0 {
+		value := map[string]any{}
+		for name, limit := range l {
+			value[name] = limit
+		}
+		all = append(all, Parameter{vhost, ComponentLimits, parameterLimits, value})
+	}
+	return all
+}
+
+// PutParameter sets a parameter to a value of JSON. created is false when there was one of that name. wait: done will
+// be called when it is durable. The error is a *ValidationError or wraps ErrNoVHost. Any goroutine that holds no lock.
+func (b *Broker) PutParameter(vhost, component, name string, value any, done func(error)) (created, wait bool, err error) {
+	v, err := b.vhostNamed(vhost)
+	if err != nil {
+		return false, false, err
+	}
+	decoded, err := canonical(value)
+	if err != nil {
+		return false, false, &ValidationError{err.Error()}
+	}
+	object, isObject := decoded.(map[string]any)
+	if list, isList := decoded.([]any); isList && len(list) == 0 {
+		object, isObject = map[string]any{}, true // as in Erlang, where both are the empty list
+	}
+	switch component {
+	case componentPolicies:
+		return false, false, invalid("policies may not be set using this method")
+	case ComponentLimits, ComponentOperatorPolicies:
+	default:
+		return false, false, validationFailed("component " + component + " not found")
+	}
+	if !isObject {
+		return false, false, validationFailed(notAList(name, decoded))
+	}
+	if component == ComponentLimits {
+		created = len(*v.limits.Load()) == 0
+		wait, err = b.putLimitsParameter(v, name, object, done)
+		return created && err == nil, wait, err
+	}
+	return b.putOperatorParameter(vhost, name, object, done)
+}
+
+func (b *Broker) putLimitsParameter(v *VHost, name string, object map[string]any, done func(error)) (wait bool, err error) {
+	l, lines := checkVHostLimits(name, object)
+	switch {
+	case len(lines) > 0:
+		return false, validationFailed(lines...)
+	case name != parameterLimits: // RabbitMQ answers 500 and keeps it, without effect
+		return false, validationFailed(fmt.Sprintf("%s is not a name of vhost limits, the only one is %s", name, parameterLimits))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.putLimits(l, done)
+}
+
+func (b *Broker) putOperatorParameter(vhost, name string, object map[string]any, done func(error)) (created, wait bool, err error) {
+	keys := []string{"definition", "pattern", "priority"}
+	unknown := maps.Clone(object)
+	delete(unknown, "apply-to")
+	var lines []string
+	for _, k := range keys {
+		delete(unknown, k)
+		if _, given := object[k]; !given {
+			lines = append(lines, fmt.Sprintf("Key %q not found in %s", k, name))
+		}
+	}
+	if len(unknown) > 0 {
+		lines = append([]string{unrecognised(unknown, name)}, lines...)
+	}
+	if len(lines) > 0 {
+		return false, false, validationFailed(lines...)
+	}
+	p, err := ParsePolicy(b.Profile, OperatorPolicy, name, object)
+	if err != nil {
+		return false, false, err
+	}
+	return b.PutPolicy(vhost, OperatorPolicy, p, done)
+}
+
+// DeleteParameter deletes a parameter; existed is false when there is none, also when there is no such component.
+// wait and the error are as for PutParameter.
+func (b *Broker) DeleteParameter(vhost, component, name string, done func(error)) (existed, wait bool, err error) {
+	v, err := b.vhostNamed(vhost)
+	if err != nil {
+		return false, false, err
+	}
+	switch {
+	case component == ComponentOperatorPolicies:
+		return b.DeletePolicy(vhost, OperatorPolicy, name, done)
+	case component == componentPolicies && v.policies.Load().index(UserPolicy, name) >= 0:
+		return false, false, invalid("policies may not be cleared using this method")
+	case component != ComponentLimits || name != parameterLimits:
+		return false, false, nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(*v.limits.Load()) == 0 {
+		return false, false, nil
+	}
+	wait, err = v.putLimits(noLimits, done)
+	return true, wait, err
+}
+
+// GlobalParameter is a setting of the whole broker: a name and any JSON value.
+type GlobalParameter struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+}
+
+// GlobalParameters lists the global parameters by name. The values are not to be changed. Any goroutine.
+func (b *Broker) GlobalParameters() []GlobalParameter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]GlobalParameter, 0, len(b.globals))
+	for name, value := range b.globals {
+		all = append(all, GlobalParameter{name, value})
+	}
+	slices.SortFunc(all, func(x, y GlobalParameter) int { return cmp.Compare(x.Name, y.Name) })
+	return all
+}
+
+// PutGlobalParameter sets a global parameter to a value of JSON; created is false when there was one. wait: done will
+// be called when it is durable. The error is a *ValidationError: the value is not JSON. Any goroutine.
+func (b *Broker) PutGlobalParameter(name string, value any, done func(error)) (created, wait bool, err error) {
+	decoded, err := canonical(value)
+	if err != nil {
+		return false, false, &ValidationError{err.Error()}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, had := b.globals[name]
+	b.globals[name] = decoded
+	b.observe(Event{Step: ParameterSet, Text: name})
+	if b.store == nil {
+		return !had, false, nil
+	}
+	b.store.Update([]persist.Definition{{Key: globalKey(name), Value: encodeDefinition(decoded)}}, nil, nil, done)
+	return !had, true, nil
+}
+
+// DeleteGlobalParameter deletes a global parameter; existed is false when there is none. wait is as for
+// PutGlobalParameter. Any goroutine.
+func (b *Broker) DeleteGlobalParameter(name string, done func(error)) (existed, wait bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, existed = b.globals[name]; !existed {
+		return false, false
+	}
+	delete(b.globals, name)
+	b.observe(Event{Step: ParameterCleared, Text: name})
+	if b.store == nil {
+		return true, false
+	}
+	b.store.Update(nil, []persist.Key{globalKey(name)}, nil, done)
+	return true, true
+}
+
+func globalKey(name string) persist.Key { return persist.Key{Kind: kindGlobal, Name: name} }
+
+// policy, limits, settings and global take stored definitions; applyPolicies, once all are there, applies them.
+
+func (r *recovery) policy(d persist.Definition) error {
+	kind := UserPolicy
+	if d.Kind == kindOperatorPolicy {
+		kind = OperatorPolicy
+	}
+	decoded, err := decodeJSON(d.Value)
+	if err != nil {
+		return err
+	}
+	var s policyJSON
+	if err := json.Unmarshal(d.Value, &s); err != nil {
+		return fmt.Errorf("read stored policy: %w", err)
+	}
+	object, _ := decoded.(map[string]any)
+	s.Definition, _ = object["definition"].(map[string]any) // with numbers as they were written
+	bound, err := bindPolicy(r.b.Profile, Policy(s))
+	if err != nil {
+		return err
+	}
+	v := r.vhost(d.VHost)
+	v.policies.Store(v.policies.Load().with(kind, bound))
+	return nil
+}
+
+func (r *recovery) limits(d persist.Definition) error {
+	l, err := limitsOfJSON(d.Value)
+	if err == nil {
+		r.vhost(d.VHost).limits.Store(&l)
+	}
+	return err
+}
+
+func (r *recovery) settings(d persist.Definition) error {
+	var s vhostDefinition
+	if err := json.Unmarshal(d.Value, &s); err != nil {
+		return fmt.Errorf("read stored virtual host: %w", err)
+	}
+	v := r.vhost(d.VHost)
+	v.settings.Store(&s.VHostSettings)
+	v.policies.Store(v.policies.Load().withFallback(s.fallback(r.b)))
+	return nil
+}
+
+func (r *recovery) global(d persist.Definition) error {
+	value, err := decodeJSON(d.Value)
+	if err == nil {
+		r.b.globals[d.Name] = value
+	}
+	return err
+}
+
+func (r *recovery) applyPolicies() {
+	for _, v := range r.vhosts {
+		set := v.policies.Load()
+		for _, q := range v.Queues() {
+			v.applyToQueue(q, set)
+		}
+		v.applyToExchanges(v.Exchanges())
+	}
+}
