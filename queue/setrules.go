@@ -14,6 +14,7 @@ func (q *Queue) SetRules(r Rules) {
 	}
 	idle := q.rules.Expires != r.Expires
 	r.SingleActive = q.rules.SingleActive
+	overflow := q.rules.Overflow
 	q.rules = r
 	// Once there were rules something may wait that expires.
 	q.ruled = q.ruled || r != NoRules()
@@ -23,6 +24,13 @@ func (q *Queue) SetRules(r Rules) {
 			q.idleTimer = nil
 		}
 		q.touch()
+	}
+	if overflow == DropHead && r.Overflow != DropHead {
+		// RabbitMQ takes up the limits before the mode, so that a queue which has
+		// dropped so far drops once more before it refuses.
+		q.rules.Overflow = DropHead
+		q.tidy()
+		q.rules.Overflow = r.Overflow
 	}
 	q.tidy()
 }

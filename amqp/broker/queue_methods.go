@@ -57,9 +57,6 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 		}
 		return declared(q), q.stored && v.asBefore(done), nil
 	}
-	if err := v.checkQueueLimit(name); err != nil {
-		return r, false, err
-	}
 	q, err = v.newQueue(c, name, m)
 	if err != nil {
 		return r, false, err
@@ -122,6 +119,10 @@ func (v *VHost) equivalentQueue(c *Client, q *Queue, m *frames.QueueDeclare) err
 
 // newQueue checks what a new queue asks for and makes it. mu is held.
 func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue, error) {
+	limitLast := compat.QueueLimitAfterArguments.In(v.broker.Profile)
+	if err := v.checkQueueLimit(name); err != nil && !limitLast {
+		return nil, err
+	}
 	dlx, has, dlxErr := deadLetterExchange(v.Name, name, m.Arguments)
 	if dlxErr != nil {
 		return nil, dlxErr
@@ -137,6 +138,9 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 	durable := m.Durable && !m.Exclusive
 	spec, err := checkQueueArguments(v.broker.Profile, v.Name, name, durable, m.Exclusive, m.AutoDelete, m.Arguments)
 	if err != nil {
+		return nil, err
+	}
+	if err := v.checkQueueLimit(name); err != nil && limitLast {
 		return nil, err
 	}
 	if spec.Type != "classic" {

@@ -158,6 +158,8 @@ var (
 
 	VHostQueueType = Row[bool]{"a virtual host has a default queue type", verified, false, true}
 
+	QueueLimitAfterArguments = Row[bool]{"the limit of queues in a virtual host is asked after the arguments of a new queue", verified, false, true}
+
 	PCRE2Texts = Row[bool]{"what is wrong with a pattern is said in the words of PCRE 2", verified, false, true}
 
 	NegativeDeliveryLimit = Row[bool]{"policies may have a negative delivery-limit", verified, false, true}
