@@ -97,7 +97,7 @@ func termOf(v any) layout {
 	case bool:
 		return layout{text: strconv.FormatBool(v)}
 	case string:
-		return layout{text: frames.ErlangBinary([]byte(v))}
+		return layout{text: erlangText(v)}
 	case json.Number:
 		return layout{text: erlangNumber(v)}
 	case []any:
@@ -106,7 +106,7 @@ func termOf(v any) layout {
 		t := layout{open: "#{", end: "}"}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			// Longer associations are broken behind the arrow; none that is so long is known.
-			t.items = append(t.items, layout{text: frames.ErlangBinary([]byte(key)) + " => " + termOf(v[key]).line()})
+			t.items = append(t.items, layout{text: erlangText(key) + " => " + termOf(v[key]).line()})
 		}
 		return t
 	}
@@ -132,10 +132,31 @@ func listOf(list []any) layout {
 func pairsOf(object map[string]any) layout {
 	t := layout{open: "[", end: "]"}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		pair := layout{open: "{", end: "}", items: []layout{{text: frames.ErlangBinary([]byte(key))}, termOf(object[key])}}
+		pair := layout{open: "{", end: "}", items: []layout{{text: erlangText(key)}, termOf(object[key])}}
 		t.items = append(t.items, pair)
 	}
 	return t
+}
+
+// erlangText prints a binary: as text if each of its bytes could be a character of Latin-1.
+func erlangText(s string) string {
+	var text strings.Builder
+	for i := range len(s) {
+		escape, escaped := erlangEscapes[rune(s[i])]
+		switch {
+		case escaped:
+			text.WriteByte('\\')
+			text.WriteByte(escape)
+		case s[i] >= ' ' && s[i] <= '~' || s[i] >= 0xa0:
+			text.WriteByte(s[i])
+		default:
+			return frames.ErlangBinary([]byte(s))
+		}
+	}
+	if s == "" {
+		return "<<>>"
+	}
+	return `<<"` + text.String() + `">>`
 }
 
 func erlangNumber(n json.Number) string {
@@ -161,7 +182,7 @@ func (t layout) line() string {
 // print prints a term on one line if that has room behind column, else an item a line.
 func (t layout) print(column int) string {
 	line := t.line()
-	if t.open == "" || column+len([]rune(line)) < erlangWidth {
+	if t.open == "" || column+1+len([]rune(line)) < erlangWidth {
 		return line
 	}
 	column += len(t.open)
