@@ -33,9 +33,15 @@ type serveConfig struct {
 	user, pass, vhost   string
 	loopbackUsers       []string
 	maxMessageSize      uint64
+	limits              serveLimits
+	defaultQueueType    string
+	defaultDeadLetters  string // exchange
 	logFormat, logLevel string
 	readyFile           string
 }
+
+// serveLimits are the limits of the node; 0 is none.
+type serveLimits struct{ connections, channels, consumers, exchanges int }
 
 // off turns a listener off.
 const off = "off"
@@ -61,6 +67,12 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "default-vhost", Value: "/", EnvVars: []string{"WARREN_DEFAULT_VHOST", "RABBITMQ_DEFAULT_VHOST"}, Usage: "`NAME` of the virtual host made on the first start"},
 			&cli.StringSliceFlag{Name: "loopback-users", Value: cli.NewStringSlice("guest"), EnvVars: []string{"WARREN_LOOPBACK_USERS"}, Usage: "users that may log in over loopback only; none for nobody"},
 			&cli.Uint64Flag{Name: "max-message-size", EnvVars: []string{"WARREN_MAX_MESSAGE_SIZE"}, Usage: "largest message body in `BYTES`; 0 is the profile's (128 MiB for 3, 16 MiB for 4)"},
+			&cli.IntFlag{Name: "connection-max", EnvVars: []string{"WARREN_CONNECTION_MAX"}, Usage: "most connections, a `NUMBER`; 0 is no limit"},
+			&cli.IntFlag{Name: "channel-max-per-node", EnvVars: []string{"WARREN_CHANNEL_MAX_PER_NODE"}, Usage: "most channels of all connections, a `NUMBER`; 0 is no limit"},
+			&cli.IntFlag{Name: "consumer-max-per-channel", EnvVars: []string{"WARREN_CONSUMER_MAX_PER_CHANNEL"}, Usage: "most consumers of a channel, a `NUMBER`; 0 is no limit"},
+			&cli.IntFlag{Name: "exchange-limit", EnvVars: []string{"WARREN_EXCHANGE_LIMIT"}, Usage: "most exchanges of all virtual hosts, a `NUMBER`; 0 is no limit"},
+			&cli.StringFlag{Name: "default-queue-type", EnvVars: []string{"WARREN_DEFAULT_QUEUE_TYPE"}, Usage: "`TYPE` of queues declared without one, where the virtual host has no default: classic, quorum or stream (--compat 4)"},
+			&cli.StringFlag{Name: "default-dead-letter-exchange", EnvVars: []string{"WARREN_DEFAULT_DEAD_LETTER_EXCHANGE"}, Usage: "`NAME` of the exchange that takes what dies in queues without a dead-letter exchange, where the virtual host has no setting"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -89,6 +101,11 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
+		limits: serveLimits{
+			connections: c.Int("connection-max"), channels: c.Int("channel-max-per-node"),
+			consumers: c.Int("consumer-max-per-channel"), exchanges: c.Int("exchange-limit"),
+		},
+		defaultQueueType: c.String("default-queue-type"), defaultDeadLetters: c.String("default-dead-letter-exchange"),
 		logFormat: c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
 	}
 	return s, s.validate()
@@ -111,6 +128,14 @@ func (s *serveConfig) validate() error {
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("unknown --log-format %q: give text or json", s.logFormat)
+	}
+	switch s.defaultQueueType {
+	case "", "classic", "quorum", "stream":
+	default:
+		return fmt.Errorf("unknown --default-queue-type %q: give classic, quorum or stream", s.defaultQueueType)
+	}
+	if l := s.limits; min(l.connections, l.channels, l.consumers, l.exchanges) < 0 {
+		return errors.New("a limit is below 0: give 0 for no limit")
 	}
 	if s.listen == off && s.tlsListen == off {
 		return errors.New("nothing to listen on: --listen and --tls-listen are both off")
@@ -190,12 +215,14 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	n.broker, err = broker.Open(broker.Options{
 		Store: store, Profile: s.compat, Logger: log, MaxMessageSize: s.maxMessageSize,
 		DefaultUser: s.user, DefaultPassword: s.pass, DefaultVHost: s.vhost,
+		DefaultQueueType: s.defaultQueueType, DefaultDeadLetterExchange: s.defaultDeadLetters, ExchangeLimit: s.limits.exchanges,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.server = amqp.NewServer(amqp.Options{
 		Broker: n.broker, Logger: log, LoopbackUsers: s.loopbackUsers, CertLoginFrom: s.certLogin, Version: version,
+		ConnectionMax: s.limits.connections, ChannelMaxPerNode: s.limits.channels, ConsumerMaxPerChannel: s.limits.consumers,
 	})
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())

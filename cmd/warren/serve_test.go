@@ -284,6 +284,8 @@ func TestBadArguments(t *testing.T) {
 		{[]string{"serve", "--memory", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--tls-cert", "no.pem", "--tls-key", "no.pem"}, "no.pem"},
 		{[]string{"serve", "--memory", "--log-level", "loud"}, `unknown --log-level "loud"`},
 		{[]string{"serve", "--memory", "--log-format", "xml"}, `unknown --log-format "xml"`},
+		{[]string{"serve", "--memory", "--default-queue-type", "bogus"}, `unknown --default-queue-type "bogus"`},
+		{[]string{"serve", "--memory", "--connection-max", "-1"}, "a limit is below 0"},
 		{[]string{"serve", "--memory", "--tls-login-from", "x"}, `unknown --tls-login-from "x"`},
 		{[]string{"serve", "--data-dir", notFolder, "--listen", "127.0.0.1:0"}, notFolder},
 		{[]string{"serve", "now"}, `serve takes no arguments, got "now"`},
