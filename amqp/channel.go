@@ -205,7 +205,7 @@ func (ch *channel) dismiss() estate {
 // conn.mu is held.
 func (e *estate) giveUp() {
 	ch := e.ch
-	ch.giveBack(e.items)
+	ch.giveBack(e.items, lost)
 	for _, q := range e.abandoned {
 		ch.c.vhost.ConsumerGone(q)
 	}

@@ -54,7 +54,7 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 			return false
 		}
 	}
-	if sent && !ch.c.out.deliver(c, ch.nextTag, e) {
+	if sent && !ch.c.out.deliver(c, ch.nextTag, c.q.Counted(ch.c.server.broker.Profile, e, false)) {
 		return false
 	}
 	ch.observeDelivery(c, e)
