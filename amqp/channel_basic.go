@@ -60,7 +60,7 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	if name == broker.ReplyTo {
 		ch.replyName = q.Name
 	}
-	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, Consumer: queue.Consumer{
+	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, limit: ch.c.server.timeout(q, broker.ConsumerTimeout(m.Arguments)), Consumer: queue.Consumer{
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments,
 	}}
 	c.Sink = c
@@ -178,12 +178,17 @@ func (ch *channel) get(m *frames.BasicGet) error {
 	if !ok {
 		return ch.reply(&frames.BasicGetEmpty{})
 	}
+	var limit limit
+	if !m.NoAck {
+		limit = ch.c.server.timeout(q, -1)
+	}
 	ch.mu.Lock()
 	tag := ch.nextTag
-	ch.nextTag++
 	if !m.NoAck {
-		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e})
+		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e, limit: limit})
+		ch.watchDelivery(limit)
 	}
+	ch.nextTag++
 	ch.mu.Unlock()
 	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
 		kept := e
@@ -308,10 +313,14 @@ func (ch *channel) byQueue(items []unackedItem, do func(*broker.Queue, []queue.E
 		ch.entries = ch.entries[:0]
 		n := 0
 		for n < len(items) && items[n].q == q {
-			ch.entries = append(ch.entries, items[n].entry)
+			if !items[n].late { // one that timed out is back in its queue already
+				ch.entries = append(ch.entries, items[n].entry)
+			}
 			n++
 		}
-		do(q, ch.entries)
+		if len(ch.entries) > 0 {
+			do(q, ch.entries)
+		}
 		items = items[n:]
 	}
 }

@@ -125,6 +125,15 @@ func (v *VHost) CheckQuorumConsume(q *Queue, globalPrefetch int) error {
 	return frames.Errorf(frames.NotImplemented, "%s does not support global qos", queueText(v.Name, q.Name))
 }
 
+// ConsumerTimeout reads a consumer's checked x-consumer-timeout, milliseconds;
+// negative without one.
+func ConsumerTimeout(args frames.Table) int64 {
+	if ms, ok := integerArgument(args, argConsumerTimeout); ok {
+		return ms
+	}
+	return -1
+}
+
 // EnforcesExclusive says whether an exclusive consumer keeps others out. In
 // quorum queues it does not.
 func (q *Queue) EnforcesExclusive() bool { return q.Quorum == nil }

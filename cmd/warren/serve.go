@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -33,6 +34,7 @@ type serveConfig struct {
 	user, pass, vhost   string
 	loopbackUsers       []string
 	maxMessageSize      uint64
+	consumerTimeout     int64 // milliseconds; 0 is none
 	logFormat, logLevel string
 	readyFile           string
 }
@@ -61,6 +63,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "default-vhost", Value: "/", EnvVars: []string{"WARREN_DEFAULT_VHOST", "RABBITMQ_DEFAULT_VHOST"}, Usage: "`NAME` of the virtual host made on the first start"},
 			&cli.StringSliceFlag{Name: "loopback-users", Value: cli.NewStringSlice("guest"), EnvVars: []string{"WARREN_LOOPBACK_USERS"}, Usage: "users that may log in over loopback only; none for nobody"},
 			&cli.Uint64Flag{Name: "max-message-size", EnvVars: []string{"WARREN_MAX_MESSAGE_SIZE"}, Usage: "largest message body in `BYTES`; 0 is the profile's (128 MiB for 3, 16 MiB for 4)"},
+			&cli.Int64Flag{Name: "consumer-timeout", Value: 1_800_000, EnvVars: []string{"WARREN_CONSUMER_TIMEOUT"}, Usage: "let clients take so many `MS` to acknowledge a delivery; 0 is for ever"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -89,7 +92,8 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
-		logFormat: c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
+		consumerTimeout: c.Int64("consumer-timeout"),
+		logFormat:       c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
 	}
 	return s, s.validate()
 }
@@ -108,6 +112,9 @@ func (s *serveConfig) validate() error {
 	}
 	if s.certLogin != "distinguished_name" && s.certLogin != "common_name" {
 		return fmt.Errorf("unknown --tls-login-from %q: give distinguished_name or common_name", s.certLogin)
+	}
+	if s.consumerTimeout < 0 || s.consumerTimeout > math.MaxInt64/int64(time.Millisecond) {
+		return fmt.Errorf("--consumer-timeout %d is out of range: give milliseconds, or 0 for none", s.consumerTimeout)
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("unknown --log-format %q: give text or json", s.logFormat)
@@ -196,6 +203,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	}
 	n.server = amqp.NewServer(amqp.Options{
 		Broker: n.broker, Logger: log, LoopbackUsers: s.loopbackUsers, CertLoginFrom: s.certLogin, Version: version,
+		ConsumerTimeout: timeoutOption(s.consumerTimeout),
 	})
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
@@ -205,6 +213,15 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	}
 	log.Info("Server startup complete", "version", version, "compat", s.compat.String())
 	return n, nil
+}
+
+// timeoutOption turns milliseconds, of which 0 is none, into the server's
+// option, of which 0 is the default.
+func timeoutOption(ms int64) time.Duration {
+	if ms == 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 func (s *serveConfig) openStore(n *node) (*persist.Store, error) {

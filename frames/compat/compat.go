@@ -184,7 +184,7 @@ var (
 
 	TimeoutClosesChannel = Row[bool]{"consumer timeout: of any queue, looked for every 60 s, closes the channel; otherwise of quorum queues, in time, cancels the consumer", verified, true, false}
 
-	ConsumerTimeoutText = Row[string]{"consumer timeout: the value that the reply-text shows; %d is the timeout", verified, "%d", "-1"}
+	TimeoutTextHasValue = Row[bool]{"consumer timeout: the reply-text shows the timeout instead of -1", verified, true, false}
 
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
 )
