@@ -53,7 +53,7 @@ func All() []Case {
 		directCases(), topicCases(), headersCases(), alternateCases(),
 		priorityCases(), propertyCases(), permissionCases(), clientCases(),
 		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(), expiresCases(),
-		singleActiveCases(), consumerPriorityCases(), replyCases(), argumentCases(), equivalenceCases(), consumerTimeoutCases(),
+		singleActiveCases(), consumerPriorityCases(), replyCases(), argumentCases(), equivalenceCases(), quorumCases(), consumerTimeoutCases(),
 	)
 }
 

@@ -328,6 +328,7 @@ func (q *Queue) contend() {
 		s.ending = false
 		if q.single.begun {
 			q.rota.enter(q.single)
+			q.serve()
 		}
 	case c == nil:
 	case s.reigned > 0:
