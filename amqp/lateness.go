@@ -30,7 +30,8 @@ type watch struct {
 	timer  *queue.Timer // nil until the first delivery that is watched
 	armed  bool
 	least  int64  // shortest limit seen since it was armed, milliseconds
-	judged int64  // when the channel was last looked at; for the slow tick
+	slow   bool   // the channel is looked at with the slow tick only
+	judged int64  // when that was last
 	marks  []mark // by time
 	due    int64  // when the first that is not late yet will be, as far as the last look knew; 0: unknown
 	busy   bool   // somebody is about to deal with what is late
@@ -102,6 +103,7 @@ func (ch *channel) watchDelivery(l limit) {
 	now := clock.NowMillis()
 	if !w.armed {
 		w.armed, w.least, w.judged = true, l.millis(), now
+		w.slow = compat.TimeoutClosesChannel.In(ch.c.server.broker.Profile)
 		w.marks = append(w.marks[:0], mark{ch.nextTag + 1, now})
 	}
 	w.least, w.due = l.millis(), 0
@@ -118,6 +120,9 @@ func (w *watch) step(now int64) time.Duration {
 	if w.due > now {
 		wait = min(wait, w.due-now)
 	}
+	if w.slow {
+		wait = min(wait, w.judged+slowTick-now)
+	}
 	return time.Duration(max(wait, watchStep)) * time.Millisecond
 }
 
@@ -133,7 +138,7 @@ func (ch *channel) look() {
 	}
 	now := ch.c.server.broker.Clock.NowMillis()
 	w.note(ch.nextTag, now)
-	if !compat.TimeoutClosesChannel.In(ch.c.server.broker.Profile) || now-w.judged >= slowTick {
+	if !w.slow || now-w.judged >= slowTick {
 		w.judged = now
 		late, more := ch.lateItems(now)
 		if len(late) > 0 && !w.busy {
