@@ -52,6 +52,7 @@ type channel struct {
 	consumerUnacked int // deliveries to consumers, not basic.get
 	confirms        confirms
 	barrier         ackBarrier
+	watch           watch
 }
 
 func newChannel(c *conn, id uint16) *channel {
@@ -132,10 +133,15 @@ func errSecondOpen() error {
 func (ch *channel) closeWith(fe *frames.Error) {
 	ch.terminate()
 	ch.closing = true
+	ch.sendClose(fe)
+	ch.c.observe(broker.Event{Step: broker.ChannelClosed, Channel: ch.id, Code: fe.Code, Text: fe.Text})
+}
+
+// sendClose sends channel.close. conn.mu is held.
+func (ch *channel) sendClose(fe *frames.Error) {
 	ch.c.out.send(&ch.position, ch.id, &frames.ChannelClose{
 		ReplyCode: fe.Code, ReplyText: fe.ReplyText(), ClassID: fe.Class, MethodID: fe.Method,
 	})
-	ch.c.observe(broker.Event{Step: broker.ChannelClosed, Channel: ch.id, Code: fe.Code, Text: fe.Text})
 }
 
 // closedByClient does channel.close: unacknowledged messages are back in
@@ -170,6 +176,9 @@ func (ch *channel) seal() bool {
 	}
 	ch.sendConfirms() // those of this batch: nothing is sent later
 	ch.closed = true
+	if ch.watch.timer != nil {
+		ch.watch.timer.Stop()
+	}
 	return true
 }
 
@@ -205,7 +214,7 @@ func (ch *channel) dismiss() estate {
 // conn.mu is held.
 func (e *estate) giveUp() {
 	ch := e.ch
-	ch.giveBack(e.items)
+	ch.giveBack(e.items, lost)
 	for _, q := range e.abandoned {
 		ch.c.vhost.ConsumerGone(q)
 	}

@@ -54,11 +54,14 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	if err != nil {
 		return err
 	}
+	if err := v.CheckQuorumConsume(q, ch.globalPrefetch); err != nil {
+		return err
+	}
 	if name == broker.ReplyTo {
 		ch.replyName = q.Name
 	}
-	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, Consumer: queue.Consumer{
-		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive, Priority: priority, Arguments: m.Arguments,
+	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, limit: ch.c.server.timeout(q, broker.ConsumerTimeout(m.Arguments)), Consumer: queue.Consumer{
+		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments,
 	}}
 	c.Sink = c
 	if err := ch.addConsumer(c); err != nil {
@@ -175,12 +178,17 @@ func (ch *channel) get(m *frames.BasicGet) error {
 	if !ok {
 		return ch.reply(&frames.BasicGetEmpty{})
 	}
+	var limit limit
+	if !m.NoAck {
+		limit = ch.c.server.timeout(q, -1)
+	}
 	ch.mu.Lock()
 	tag := ch.nextTag
-	ch.nextTag++
 	if !m.NoAck {
-		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e})
+		ch.unacked.push(unackedItem{tag: tag, q: q, entry: e, limit: limit})
+		ch.watchDelivery(limit)
 	}
+	ch.nextTag++
 	ch.mu.Unlock()
 	if hooks := &ch.c.server.broker.Hooks; hooks.Intercepting() {
 		kept := e
@@ -194,7 +202,7 @@ func (ch *channel) get(m *frames.BasicGet) error {
 }
 
 func (ch *channel) sendGetOk(q *broker.Queue, tag uint64, e *queue.Entry, left int) {
-	m := e.Message
+	m := q.Counted(ch.c.server.broker.Profile, e, true).Message
 	var scratch [600]byte
 	method := frames.AppendGetOk(scratch[:0], ch.id, tag, e.Redelivered, m.Exchange, m.RoutingKey, uint32(left))
 	ch.c.out.sendContent(&ch.position, ch.id, method, m)
@@ -208,7 +216,12 @@ const (
 	acked outcome = iota
 	rejected
 	requeued
+	failed // requeued by basic.reject, which quorum queues count
+	lost   // requeued because the channel ended
 )
+
+// returns says why the queue gets messages back.
+var returns = [...]queue.Return{requeued: queue.HandedBack, failed: queue.Failed, lost: queue.Lost}
 
 // ack does basic.ack. Hot: decoded on the stack.
 func (ch *channel) ack(args []byte) error {
@@ -225,7 +238,11 @@ func (ch *channel) reject(args []byte) error {
 	if err := m.Decode(args); err != nil {
 		return err
 	}
-	return at(ch.settle(m.DeliveryTag, false, rejection(m.Requeue)), frames.BasicRejectID)
+	o := rejection(m.Requeue)
+	if m.Requeue {
+		o = failed
+	}
+	return at(ch.settle(m.DeliveryTag, false, o), frames.BasicRejectID)
 }
 
 // nack does basic.nack.
@@ -260,15 +277,15 @@ func (ch *channel) settle(tag uint64, multiple bool, o outcome) error {
 	}
 	ch.taken = items
 	ch.release(items)
-	if o != requeued {
+	if o < requeued {
 		ch.barrier.settled(items)
 	}
 	ch.mu.Unlock()
 	ch.observeSettled(items, o)
 	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) {
 		switch o {
-		case requeued:
-			q.Requeue(entries)
+		case requeued, failed:
+			q.Return(entries, returns[o])
 		case rejected:
 			q.Reject(entries)
 		default:
@@ -296,18 +313,22 @@ func (ch *channel) byQueue(items []unackedItem, do func(*broker.Queue, []queue.E
 		ch.entries = ch.entries[:0]
 		n := 0
 		for n < len(items) && items[n].q == q {
-			ch.entries = append(ch.entries, items[n].entry)
+			if !items[n].late { // one that timed out is back in its queue already
+				ch.entries = append(ch.entries, items[n].entry)
+			}
 			n++
 		}
-		do(q, ch.entries)
+		if len(ch.entries) > 0 {
+			do(q, ch.entries)
+		}
 		items = items[n:]
 	}
 }
 
 // giveBack returns deliveries to their queues. conn.mu is held.
-func (ch *channel) giveBack(items []unackedItem) {
-	ch.observeSettled(items, requeued)
-	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) { q.Requeue(entries) })
+func (ch *channel) giveBack(items []unackedItem, o outcome) {
+	ch.observeSettled(items, o)
+	ch.byQueue(items, func(q *broker.Queue, entries []queue.Entry) { q.Return(entries, returns[o]) })
 }
 
 // recover does basic.recover: the answer first, then the redeliveries.
@@ -322,7 +343,7 @@ func (ch *channel) recover(m *frames.BasicRecover) error {
 	if err := ch.reply(&frames.BasicRecoverOk{}); err != nil {
 		return err
 	}
-	ch.giveBack(items)
+	ch.giveBack(items, requeued)
 	ch.resumeAll()
 	return nil
 }
@@ -336,7 +357,7 @@ func (ch *channel) recoverAsync(m *frames.BasicRecoverAsync) error {
 	items := ch.unacked.takeAll(nil)
 	ch.release(items)
 	ch.mu.Unlock()
-	ch.giveBack(items)
+	ch.giveBack(items, requeued)
 	ch.resumeAll()
 	return nil
 }

@@ -98,14 +98,14 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 	}, func() error { return ch.reply(&frames.TxCommitOk{}) })
 	if errors.Is(err, queue.ErrRefused) {
 		// Nothing was done; what was to be acknowledged goes back.
-		ch.giveBack(t.heldItems(nil))
+		ch.giveBack(t.heldItems(nil), requeued)
 		err = frames.Errorf(frames.PreconditionFailed, "partial tx completion")
 	}
 	ch.resumeAll()
 	return err
 }
 
-var fates = [...]queue.Fate{acked: queue.Acknowledge, rejected: queue.Refuse, requeued: queue.Requeue}
+var fates = [...]queue.Fate{acked: queue.Acknowledge, rejected: queue.Refuse, requeued: queue.Requeue, failed: queue.Fail}
 
 // settleHeld gives the held deliveries' credit back and adds them to the
 // transaction.

@@ -13,11 +13,13 @@ type consumer struct {
 	ch       *channel
 	q        *broker.Queue
 	prefetch int // most unacknowledged deliveries; 0 is no limit
+	limit    limit
 
 	// Guarded by channel.mu.
 	announced bool // consume-ok was sent
 	gone      bool // the queue has gone
 	unacked   int
+	late      int  // deliveries that timed out and are not settled; nothing is delivered meanwhile
 	starved   bool // refused a delivery for lack of prefetch credit
 	passed    bool // an interceptor's delay of the next delivery is over
 
@@ -31,7 +33,7 @@ func (c *consumer) credit() bool {
 		return true
 	}
 	ch := c.ch
-	return (c.prefetch == 0 || c.unacked < c.prefetch) &&
+	return c.late == 0 && (c.prefetch == 0 || c.unacked < c.prefetch) &&
 		(ch.globalPrefetch == 0 || ch.consumerUnacked < ch.globalPrefetch)
 }
 
@@ -54,12 +56,13 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 			return false
 		}
 	}
-	if sent && !ch.c.out.deliver(c, ch.nextTag, e) {
+	if sent && !ch.c.out.deliver(c, ch.nextTag, c.q.Counted(ch.c.server.broker.Profile, e, false)) {
 		return false
 	}
 	ch.observeDelivery(c, e)
 	if !c.NoAck {
-		ch.unacked.push(unackedItem{tag: ch.nextTag, q: c.q, consumer: c, entry: *e})
+		ch.unacked.push(unackedItem{tag: ch.nextTag, q: c.q, consumer: c, entry: *e, limit: c.limit})
+		ch.watchDelivery(c.limit)
 		c.unacked++
 		ch.consumerUnacked++
 	}
@@ -118,6 +121,10 @@ func (ch *channel) release(items []unackedItem) {
 		}
 		c.unacked--
 		ch.consumerUnacked--
+		if items[i].late {
+			c.late--
+			c.starved = true
+		}
 		if c.starved && c.credit() {
 			c.starved = false
 			ch.resumable = append(ch.resumable, c)

@@ -171,7 +171,7 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 // enqueue gives the message to its queues; its confirm comes when the slowest
 // is safe. conn.mu is held.
 func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) {
-	if !m.Persistent || !journaled(queues) {
+	if !keeps(m, queues) {
 		if publish(m, queues) {
 			ch.confirmNow(seq)
 		} else {
@@ -208,9 +208,10 @@ func publish(m *queue.Message, queues []*queue.Queue) bool {
 	return taken
 }
 
-func journaled(queues []*queue.Queue) bool {
+// keeps says whether one of the queues keeps the message on disk.
+func keeps(m *queue.Message, queues []*queue.Queue) bool {
 	for _, q := range queues {
-		if q.Journal != nil {
+		if q.Keeps(m) {
 			return true
 		}
 	}

@@ -247,7 +247,7 @@ func (ch *channel) observeSettled(items []unackedItem, o outcome) {
 	if !ch.observing() {
 		return
 	}
-	step := [...]broker.Step{acked: broker.DeliverySettled, rejected: broker.DeliveryRejected, requeued: broker.DeliveryRequeued}[o]
+	step := [...]broker.Step{acked: broker.DeliverySettled, rejected: broker.DeliveryRejected, requeued: broker.DeliveryRequeued, failed: broker.DeliveryRequeued, lost: broker.DeliveryRequeued}[o]
 	for i := range items {
 		it := &items[i]
 		tag := ""

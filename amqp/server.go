@@ -35,6 +35,10 @@ type Options struct {
 	ConnectionMax, ChannelMaxPerNode, ConsumerMaxPerChannel int
 	// HandshakeTimeout ends connections that have not opened a virtual host.
 	HandshakeTimeout time.Duration
+	// ConsumerTimeout is how long a client may take to acknowledge a delivery,
+	// where queue and consumer do not say; 0 is RabbitMQ's 30 minutes, negative
+	// is for ever. By message time, in milliseconds.
+	ConsumerTimeout time.Duration
 	// LoopbackUsers may log in over loopback only; nil is guest, a single
 	// "none" is nobody.
 	LoopbackUsers []string
@@ -50,6 +54,7 @@ func (o *Options) fill() {
 	o.FrameMax = max(cmp.Or(o.FrameMax, 131072), minFrameMax)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 60)
 	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 10*time.Second)
+	o.ConsumerTimeout = cmp.Or(o.ConsumerTimeout, 30*time.Minute)
 	o.Version = cmp.Or(o.Version, "dev")
 	if o.Logger == nil {
 		o.Logger = slog.Default()

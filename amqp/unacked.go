@@ -15,6 +15,8 @@ type unackedItem struct {
 	consumer *consumer // nil for basic.get
 	entry    queue.Entry
 	settled  bool
+	late     bool  // it timed out and is back in its queue
+	limit    limit // how long it may take; 0 is for ever
 }
 
 // unackedList holds a channel's deliveries in tag order. Tags grow, so new

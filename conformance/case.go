@@ -55,6 +55,7 @@ func All() []Case {
 		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(), expiresCases(),
 		singleActiveCases(), consumerPriorityCases(), replyCases(), argumentCases(), equivalenceCases(),
 		policyCases(), vhostLimitCases(),
+		quorumCases(), consumerTimeoutCases(),
 	)
 }
 

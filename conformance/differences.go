@@ -29,6 +29,9 @@ func Differences() []Difference {
 		{"tx-whole", "a transaction whose message a full queue refuses leaves nothing behind",
 			"RabbitMQ enqueues the messages that were not refused and then says that the transaction completed partially. Warren takes " +
 				"all of a transaction or none of it; the client hears the same 406."},
+		{"late-requeue", "a consumer whose last late message is given back with requeue is fed again",
+			"RabbitMQ 4.3 feeds it again after basic.ack or basic.reject, but after a requeue leaves it registered and without messages for good. " +
+				"Nobody can want that."},
 		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, repeated keys, and letter L",
 			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys, drops repeated ones and turns L into l. Warren passes the " +
 				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},

@@ -25,6 +25,7 @@ type batch struct {
 	empty    []*indexPage // sealed before, settled altogether: to be deleted
 	orphans  []*bodyPage  // may be deleted, unless referred to again by then
 	raw      []rawOp      // definitions, counters, marks, dropped logs
+	returns  []*returned  // whose Returns changed
 	deferred []*Record    // cancelled; their cancel counts once this is durable
 	notices  []notice     // groups and barriers
 	dones    []doneFunc   // updates
@@ -65,7 +66,7 @@ func (b *batch) count(ops int, bytes int64) {
 // isEmpty says that committing b would change nothing and tell nobody.
 func (b *batch) isEmpty() bool {
 	return len(b.pages) == 0 && len(b.dirty) == 0 && len(b.empty) == 0 && len(b.orphans) == 0 &&
-		len(b.raw) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 && len(b.dones) == 0
+		len(b.raw) == 0 && len(b.returns) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 && len(b.dones) == 0
 }
 
 // reset makes b as new, keeping its slices unless one large commit blew them up.
@@ -76,6 +77,7 @@ func (b *batch) reset() {
 		empty:    recycled(b.empty),
 		orphans:  recycled(b.orphans),
 		raw:      recycled(b.raw),
+		returns:  recycled(b.returns),
 		deferred: recycled(b.deferred),
 		notices:  recycled(b.notices),
 		dones:    recycled(b.dones),
@@ -143,6 +145,7 @@ func (b *batch) freeze() {
 		b.acks = append(b.acks, rawOp{key: key, value: b.arena[start:len(b.arena):len(b.arena)]})
 		p.ackWritten = true
 	}
+	b.freezeReturns()
 }
 
 // newBatch takes a batch from the free list. Called with Store.mu held.

@@ -33,6 +33,7 @@
 //
 //	a queue firstSeq           which messages of that index page are settled
 //	b page                     the bytes of all messages of one commit
+//	c queue seq                how often a message was given back (Log.SaveReturns)
 //	d kind vhost name          a definition, or its beginning
 //	e kind vhost name piece    the rest of a large definition
 //	g number part              redo list of a commit too large for one transaction

@@ -49,6 +49,10 @@ func keyName(key []byte) string {
 		if def, n, ok := definitionOf(key); ok {
 			return fmt.Sprintf("continuation %d of %s", n, keyName(def))
 		}
+	case prefixReturns:
+		if queue, seq, ok := parsePageKey(key); ok {
+			return fmt.Sprintf("returns of message %d of queue %d", seq, queue)
+		}
 	case prefixMarks:
 		if len(key) == 13 {
 			return fmt.Sprintf("delivery marks of queue %d", binary.BigEndian.Uint64(key[1:]))

@@ -312,5 +312,6 @@ func (l *Log) clear(b *batch) bool {
 		l.bury(p, b)
 		k = 0
 	}
-	return false
+	l.dropAllReturns(b, limit)
+	return len(l.returns) > 0
 }

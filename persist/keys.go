@@ -13,6 +13,7 @@ const (
 	prefixBody    = 'b'
 	prefixDef     = 'd'
 	prefixPiece   = 'e'
+	prefixReturns = 'c'
 	prefixRedo    = 'g'
 	prefixIndex   = 'i'
 	prefixCounter = 'n'

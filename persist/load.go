@@ -210,7 +210,12 @@ func (s *Store) load() (orphans []rawOp, err error) {
 	if err := ld.loadIndex(); err != nil {
 		return nil, err
 	}
-	return ld.loadBodies()
+	stale, err := s.loadReturns()
+	if err != nil {
+		return nil, err
+	}
+	orphans, err = ld.loadBodies()
+	return append(stale, orphans...), err
 }
 
 // loadIndex reads index pages and their acks, which lie in the same order.

@@ -13,10 +13,11 @@ type Log struct {
 	id    uint64
 
 	// Guarded by Store.mu.
-	pages   []*indexPage // by seq; dead ones linger until trimmed
-	dead    int          // dead ones among them
-	hint    int          // where the last Settle found its page
-	next    uint64       // lowest seq that may be appended
+	pages   []*indexPage         // by seq; dead ones linger until trimmed
+	dead    int                  // dead ones among them
+	hint    int                  // where the last Settle found its page
+	next    uint64               // lowest seq that may be appended
+	returns map[uint64]*returned // by seq; nil until a message is given back
 	dropped bool
 }
 
@@ -159,6 +160,9 @@ func (l *Log) Settle(seqs ...uint64) {
 func (l *Log) settle(b *batch, seq uint64) *Record {
 	if l.dropped {
 		return nil
+	}
+	if l.returns != nil {
+		l.dropReturns(b, seq)
 	}
 	p := l.pageOf(seq)
 	if p == nil || p.dead {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Definition is a durable object of the callers. Value is opaque here, at most
@@ -205,6 +206,7 @@ func (l *Log) drop(b *batch) {
 		}
 	}
 	if !sealed {
+		l.dropAllReturns(b, math.MaxInt)
 		delete(s.logs, l.id)
 		return
 	}

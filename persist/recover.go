@@ -18,6 +18,8 @@ type Recovered struct {
 	// last stop was not a clean one. DeliveryCount is a mark's.
 	Redelivered   bool
 	DeliveryCount uint32
+	// Returns is what SaveReturns was last told of the message.
+	Returns Returns
 	// Record is shared by all queues whose message has the same bytes: equal
 	// pointers, the same message. It can be appended to further logs; callers
 	// that embed a Record take it over with Adopt.
@@ -78,6 +80,7 @@ func (l *Log) Recover(fn func(Recovered) error) error {
 		}
 		for _, m := range messages {
 			m.Redelivered = !s.clean
+			m.Returns = l.returnsOf(m.Seq)
 			if mark, ok := marks[m.Seq]; ok {
 				m.Redelivered, m.DeliveryCount = mark.Redelivered, mark.DeliveryCount
 			}

@@ -147,6 +147,7 @@ type quietJournal struct{}
 
 func (quietJournal) Append(uint64, *persist.Record, persist.Meta)                   {}
 func (quietJournal) Settle(...uint64)                                               {}
+func (quietJournal) SaveReturns(...persist.Returns)                                 {}
 func (quietJournal) AppendIn(*persist.Group, uint64, *persist.Record, persist.Meta) {}
 func (quietJournal) SettleIn(*persist.Group, ...uint64)                             {}
 

@@ -32,6 +32,15 @@ func (j *heldJournal) AppendIn(_ *persist.Group, seq uint64, r *persist.Record, 
 
 func (j *heldJournal) SettleIn(_ *persist.Group, seqs ...uint64) { j.Settle(seqs...) }
 
+// SaveReturns checks that the journal knows the messages.
+func (j *heldJournal) SaveReturns(all ...persist.Returns) {
+	for _, r := range all {
+		if !j.held[r.Seq] {
+			panic(fmt.Sprintf("returns of message %d, which is not held", r.Seq))
+		}
+	}
+}
+
 // lockedJournal is a heldJournal for several goroutines.
 type lockedJournal struct {
 	mu   sync.Mutex
@@ -58,4 +67,8 @@ func (j *lockedJournal) AppendIn(g *persist.Group, seq uint64, r *persist.Record
 
 func (j *lockedJournal) SettleIn(g *persist.Group, seqs ...uint64) {
 	j.locked(func(h *heldJournal) { h.SettleIn(g, seqs...) })
+}
+
+func (j *lockedJournal) SaveReturns(all ...persist.Returns) {
+	j.locked(func(h *heldJournal) { h.SaveReturns(all...) })
 }

@@ -9,6 +9,8 @@ import "github.com/warrenmq/warren/persist"
 type Journal interface {
 	Append(seq uint64, r *persist.Record, m persist.Meta)
 	Settle(seqs ...uint64)
+	// SaveReturns keeps how often messages came back, until they are settled.
+	SaveReturns(all ...persist.Returns)
 	// AppendIn and SettleIn do the same as parts of a group that is committed
 	// as one.
 	AppendIn(g *persist.Group, seq uint64, r *persist.Record, m persist.Meta)
@@ -24,7 +26,8 @@ func StoreJournal(l *persist.Log) Journal { return storeJournal{l} }
 func (j storeJournal) Append(seq uint64, r *persist.Record, m persist.Meta) {
 	j.log.Append(seq, r, m)
 }
-func (j storeJournal) Settle(seqs ...uint64) { j.log.Settle(seqs...) }
+func (j storeJournal) Settle(seqs ...uint64)              { j.log.Settle(seqs...) }
+func (j storeJournal) SaveReturns(all ...persist.Returns) { j.log.SaveReturns(all...) }
 func (j storeJournal) AppendIn(g *persist.Group, seq uint64, r *persist.Record, m persist.Meta) {
 	g.Append(j.log, seq, r, m)
 }

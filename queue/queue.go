@@ -30,6 +30,8 @@ type Config struct {
 	Pump *Pump
 	// Clock is message time; nil for a queue in which nothing expires.
 	Clock *Clock
+	// Quorum makes it a quorum queue; nil for other types.
+	Quorum *Quorum
 	// Rules are the queue's limits and times; nil is NoRules.
 	Rules *Rules
 	// Bury dead-letters what died in the queue; Rules.DeadLetters says whether
@@ -67,8 +69,9 @@ type Queue struct {
 	rules                  Rules
 	ruled                  bool      // something can expire or overflow: tidy has work
 	single                 *Consumer // the active one of a queue with a single active consumer
-	dead                   []Dead    // waits to be dead-lettered
-	burying                bool      // the pump has the burial as a task
+	quorum                 quorumState
+	dead                   []Dead // waits to be dead-lettered
+	burying                bool   // the pump has the burial as a task
 	expiryTimer, idleTimer *Timer
 	expiryDue, idleSince   int64    // milliseconds of message time; due 0: not set
 	settled                []uint64 // scratch: journaled entries settled in this call
@@ -99,13 +102,21 @@ var (
 
 // New makes an empty queue.
 func New(c Config) *Queue {
-	q := &Queue{Config: c, ready: newReadyOrder(c.MaxPriority), nextSeq: 1}
+	q := &Queue{Config: c, nextSeq: 1}
+	q.ready = q.emptyOrder()
 	rules := NoRules()
 	if c.Rules != nil {
 		rules = *c.Rules
 	}
 	q.setRules(rules)
 	return q
+}
+
+// emptyOrder makes the order in which the queue's messages will wait.
+func (q *Queue) emptyOrder() readyOrder {
+	r := newReadyOrder(q.MaxPriority)
+	r.properties = q.Quorum != nil && q.Quorum.PropertiesCount
+	return r
 }
 
 // Outcome is what became of a publish in one queue.
@@ -149,9 +160,9 @@ func (q *Queue) turnAway(m *Message) {
 
 // admit makes the message's entry. mu is held.
 func (q *Queue) admit(m *Message) Entry {
-	e := Entry{Message: m, Seq: q.nextSeq, Journaled: m.Persistent && q.Journal != nil}
+	e := Entry{Message: m, Seq: q.nextSeq, Journaled: q.Keeps(m)}
 	if q.MaxPriority > 0 {
-		e.Priority = uint8(min(int(m.Priority), q.MaxPriority))
+		e.Priority = q.priorityOf(m)
 	}
 	if m.Expiration >= 0 || q.rules.TTL >= 0 {
 		e.Expiry = q.expiryOf(m)
@@ -186,6 +197,9 @@ func (q *Queue) hand(e Entry) (taken bool) {
 
 // offer gives e to c, or takes c out of the turn. mu is held.
 func (q *Queue) offer(c *Consumer, e *Entry) bool {
+	if q.Quorum != nil {
+		e.Reign = q.quorum.reign
+	}
 	if !c.Sink.Deliver(c, e) {
 		q.rota.leave(c)
 		return false
@@ -194,6 +208,7 @@ func (q *Queue) offer(c *Consumer, e *Entry) bool {
 	q.delivered.Add(1)
 	if !c.NoAck {
 		q.unacked++
+		q.quorum.reigned++
 	} else if e.Journaled {
 		q.settled = append(q.settled, e.Seq)
 	}
@@ -285,7 +300,9 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	q.consumers = append(q.consumers, c)
 	if q.single == nil && q.rules.SingleActive {
 		q.single = c
+		q.enthroned()
 	}
+	q.contend()
 	q.served = true
 	if c.Exclusive {
 		q.exclusive = c
@@ -325,6 +342,7 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 		q.exclusive = nil
 	}
 	q.succeed(c)
+	q.contend()
 	if len(q.consumers) == 0 {
 		q.touch()
 	}
@@ -362,6 +380,7 @@ func (q *Queue) Settle(entries []Entry) {
 	defer q.mu.Unlock()
 	q.unacked -= len(entries)
 	q.acked.Add(uint64(len(entries)))
+	q.released(entries)
 	if q.deleted || q.Journal == nil {
 		return
 	}
@@ -374,19 +393,13 @@ func (q *Queue) Settle(entries []Entry) {
 }
 
 // Requeue gives delivered entries back to their places, marked redelivered.
-func (q *Queue) Requeue(entries []Entry) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.unacked -= len(entries)
-	if q.deleted {
+func (q *Queue) Requeue(entries []Entry) { q.Return(entries, HandedBack) }
+
+func (q *Queue) takeBack(entries []Entry, why Return) {
+	if q.Quorum != nil {
+		q.takeBackCounted(entries, why)
 		return
 	}
-	q.takeBack(entries)
-	q.tidy() // a full queue drops its head before anybody is served from it
-	q.serve()
-}
-
-func (q *Queue) takeBack(entries []Entry) {
 	for _, e := range entries {
 		e.Redelivered = true
 		e.Deliveries++
@@ -406,6 +419,7 @@ func (q *Queue) Purge() (count int, journaled bool) {
 			q.settled = append(q.settled, e.Seq)
 		}
 	}
+	count += q.purgeDelayed()
 	journaled = len(q.settled) > 0
 	q.flushSettled()
 	return count, journaled
@@ -438,7 +452,8 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 		c.queue = nil
 	}
 	q.consumers, q.exclusive, q.single = nil, nil, nil
-	q.ready = newReadyOrder(q.MaxPriority)
+	q.ready = q.emptyOrder()
+	q.quorum.delayed.entries = nil
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)

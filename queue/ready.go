@@ -11,6 +11,11 @@ type Entry struct {
 	Expiry int64
 	// Deliveries counts how often the message was handed out before.
 	Deliveries uint32
+	// Failures counts how many of these a quorum queue holds against it.
+	Failures uint32
+	// Reign is that of the single active consumer who has the message, in a
+	// quorum queue.
+	Reign uint32
 	// Journaled says that the queue's journal holds the entry.
 	Journaled bool
 	// Redelivered says that the message may have been handed out before.
@@ -27,6 +32,9 @@ type readyOrder struct {
 	top    int     // no level above it holds anything
 	count  int
 	bytes  int64 // of bodies
+	first  fifo  // goes before all levels: what came back to a quorum queue
+	// properties counts them in bytes.
+	properties bool
 }
 
 // level is one priority: arrivals in a FIFO, returned messages in a heap
@@ -52,6 +60,21 @@ func (r *readyOrder) giveBack(e Entry) {
 	r.added(e)
 }
 
+// giveBackFirst puts a returned entry before all that waits, behind those that
+// were returned before it.
+func (r *readyOrder) giveBackFirst(e Entry) {
+	r.first.push(e)
+	r.added(e)
+}
+
+// size is what an entry counts in bytes.
+func (r *readyOrder) size(m *Message) int64 {
+	if r.properties {
+		return int64(len(m.Content) + len(m.Properties))
+	}
+	return int64(len(m.Content))
+}
+
 func (r *readyOrder) levelOf(e Entry) *level {
 	p := int(e.Priority)
 	if p > r.top {
@@ -62,7 +85,7 @@ func (r *readyOrder) levelOf(e Entry) *level {
 
 func (r *readyOrder) added(e Entry) {
 	r.count++
-	r.bytes += int64(len(e.Message.Content))
+	r.bytes += r.size(e.Message)
 }
 
 // head is the next entry, which stays; nil when nothing waits. Valid until
@@ -70,6 +93,9 @@ func (r *readyOrder) added(e Entry) {
 func (r *readyOrder) head() *Entry {
 	if r.count == 0 {
 		return nil
+	}
+	if e := r.first.head(); e != nil {
+		return e
 	}
 	for {
 		if e := r.levels[r.top].head(); e != nil {
@@ -81,8 +107,11 @@ func (r *readyOrder) head() *Entry {
 
 // pop removes the head; there must be one.
 func (r *readyOrder) pop() Entry {
+	if r.first.first != nil {
+		return r.left(r.first.pop())
+	}
 	r.head() // moves top to a level that holds something
-	return r.popLevel(r.top)
+	return r.left(r.levels[r.top].pop())
 }
 
 // nextExpiry is when the head expires; 0 when it does not. A queue has one
@@ -104,10 +133,10 @@ func (r *readyOrder) popExpired(now int64) (Entry, bool) {
 	return r.pop(), true
 }
 
-func (r *readyOrder) popLevel(i int) Entry {
-	e := r.levels[i].pop()
+// left accounts for an entry that was removed.
+func (r *readyOrder) left(e Entry) Entry {
 	r.count--
-	r.bytes -= int64(len(e.Message.Content))
+	r.bytes -= r.size(e.Message)
 	return e
 }
 
@@ -242,15 +271,20 @@ func (h *entryHeap) pop() Entry {
 
 // each visits every waiting entry, in no promised order.
 func (r *readyOrder) each(visit func(*Entry)) {
+	r.first.each(visit)
 	for i := range r.levels {
 		l := &r.levels[i]
-		for b := l.fifo.first; b != nil; b = b.next {
-			for j := b.start; j < b.end; j++ {
-				visit(&b.entries[j])
-			}
-		}
+		l.fifo.each(visit)
 		for j := range l.returned {
 			visit(&l.returned[j])
+		}
+	}
+}
+
+func (f *fifo) each(visit func(*Entry)) {
+	for b := f.first; b != nil; b = b.next {
+		for j := b.start; j < b.end; j++ {
+			visit(&b.entries[j])
 		}
 	}
 }

@@ -24,7 +24,8 @@ func (q *Queue) Recover(log *persist.Log, maybeDelivered bool, shared map[*persi
 		q.ready.push(Entry{
 			Message: m, Seq: r.Seq, Expiry: r.Meta.Expiry,
 			Priority:  uint8(min(int(r.Meta.Priority), q.MaxPriority)),
-			Journaled: true, Deliveries: r.DeliveryCount, Redelivered: r.Redelivered || maybeDelivered,
+			Journaled: true, Deliveries: max(r.DeliveryCount, r.Returns.Total), Failures: r.Returns.Failed,
+			Redelivered: r.Redelivered || maybeDelivered,
 		})
 		q.ruled = q.ruled || r.Meta.Expiry != 0
 		q.nextSeq = max(q.nextSeq, r.Seq+1)
@@ -47,10 +48,12 @@ func (q *Queue) Marks() []persist.Mark {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var marks []persist.Mark
-	q.ready.each(func(e *Entry) {
+	visit := func(e *Entry) {
 		if e.Journaled && (e.Redelivered || e.Deliveries > 0) {
 			marks = append(marks, persist.Mark{Seq: e.Seq, Redelivered: e.Redelivered, DeliveryCount: e.Deliveries})
 		}
-	})
+	}
+	q.ready.each(visit)
+	q.eachDelayed(visit)
 	return marks
 }

@@ -50,10 +50,22 @@ type Rules struct {
 	DeadLetters bool
 	// SingleActive has one consumer receive while the others wait.
 	SingleActive bool
+	// DeliveryLimit is how many failures a message of a quorum queue survives;
+	// NoDeliveryLimit is any number.
+	DeliveryLimit int64
+	// Retry delays returns to a quorum queue, by RetryMin milliseconds for each
+	// failure and at most RetryMax.
+	Retry              RetryType
+	RetryMin, RetryMax int64
+	// ConsumerTimeout is how long a consumer of a quorum queue may take to
+	// acknowledge, milliseconds; negative leaves it to the node's setting.
+	ConsumerTimeout int64
 }
 
 // NoRules are the rules of a queue without any.
-func NoRules() Rules { return Rules{TTL: -1, MaxLength: -1, MaxBytes: -1} }
+func NoRules() Rules {
+	return Rules{TTL: -1, MaxLength: -1, MaxBytes: -1, DeliveryLimit: NoDeliveryLimit, ConsumerTimeout: -1}
+}
 
 // limited says whether publishing can overfill the queue.
 func (r *Rules) limited() bool { return r.MaxLength >= 0 || r.MaxBytes >= 0 }
@@ -66,6 +78,9 @@ func (r *Rules) over(count int, bytes int64) bool {
 // refuses says whether the queue refuses m for being full, as RabbitMQ
 // decides it: by what waits, whoever could be served. mu is held.
 func (q *Queue) refuses(m *Message) bool {
+	if q.Quorum != nil {
+		return q.refusesCounted()
+	}
 	return q.rules.Overflow != DropHead && q.rules.limited() &&
 		q.rules.over(q.ready.count+q.arriving+1, q.ready.bytes+q.arrivingBytes+int64(len(m.Content)))
 }
@@ -100,6 +115,9 @@ func (q *Queue) tidy() {
 	q.expireHeads()
 	q.armExpiry()
 	q.flushSettled()
+	if q.Quorum != nil && q.rules.Overflow != DropHead {
+		q.noteFull()
+	}
 }
 
 // expireBound is how many messages one pass lets expire; the next follows at
@@ -199,6 +217,7 @@ func (q *Queue) Reject(entries []Entry) {
 		q.kill(e, Rejected)
 	}
 	q.flushSettled()
+	q.released(entries)
 }
 
 // Touch says that the queue was used: a declare, active or passive, or a
@@ -216,7 +235,7 @@ func (q *Queue) touch() {
 	}
 	q.idleSince = q.Clock.NowMillis()
 	if q.idleTimer == nil {
-		q.idleTimer = q.Clock.AfterFunc(MessageTime, time.Duration(q.rules.Expires)*time.Millisecond, q.idle)
+		q.idleTimer = q.Clock.AfterFunc(MessageTime, q.idleWait(q.rules.Expires), q.idle)
 	}
 }
 
@@ -234,7 +253,7 @@ func (q *Queue) idle() {
 		q.idleSince = now
 	}
 	if left := q.idleSince + q.rules.Expires - now; left > 0 {
-		q.idleTimer.Reset(time.Duration(left) * time.Millisecond)
+		q.idleTimer.Reset(q.idleWait(left))
 		return
 	}
 	q.idleTimer = nil
@@ -271,7 +290,7 @@ func (q *Queue) DeleteIfLapsed() bool {
 
 // stopTimers is for a queue that is being deleted. mu is held.
 func (q *Queue) stopTimers() {
-	for _, t := range []*Timer{q.expiryTimer, q.idleTimer} {
+	for _, t := range []*Timer{q.expiryTimer, q.idleTimer, q.quorum.timer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -291,7 +310,7 @@ func (q *Queue) mayServe(c *Consumer) bool {
 	if !q.rules.SingleActive {
 		return true
 	}
-	return q.single == c
+	return q.single == c && !q.quorum.ending
 }
 
 // succeed finds the next single active consumer after c has gone: the highest
@@ -302,10 +321,11 @@ func (q *Queue) succeed(c *Consumer) {
 	}
 	q.single = nil
 	for _, o := range q.consumers {
-		if q.single == nil || o.Priority > q.single.Priority {
+		if q.single == nil || o.Priority > q.single.Priority && (q.Quorum == nil || q.Quorum.Preempts) {
 			q.single = o
 		}
 	}
+	q.enthroned()
 	// One that has not begun is served when its consume-ok has been sent.
 	if q.single != nil && q.single.begun {
 		q.rota.enter(q.single)

@@ -32,6 +32,7 @@ const (
 	Acknowledge Fate = iota // delivered, and done with
 	Requeue                 // delivered, and given back
 	Refuse                  // delivered, and dead-lettered or dropped
+	Fail                    // delivered, and given back because it failed
 	Inter                   // dead (Config.Bury), and dealt with by this transaction
 )
 
@@ -95,6 +96,12 @@ func (t *Transaction) refused() bool {
 			if q.deleted || q.rules.Overflow == DropHead || !q.rules.limited() {
 				continue
 			}
+			if q.Quorum != nil {
+				if q.refusesCounted() {
+					return true
+				}
+				continue
+			}
 			n := more[q]
 			n = [2]int64{n[0] + 1, n[1] + int64(len(e.Message.Content))}
 			if more[q] = n; q.rules.over(q.ready.count+int(n[0]), q.ready.bytes+n[1]) {
@@ -112,12 +119,15 @@ func (s *Settlement) finish() {
 	switch {
 	case q.deleted:
 	case s.Fate == Requeue:
-		q.takeBack(s.Entries)
+		q.takeBack(s.Entries, HandedBack)
+	case s.Fate == Fail:
+		q.takeBack(s.Entries, Failed)
 	case s.Fate == Refuse:
 		for _, e := range s.Entries {
 			q.kill(e, Rejected)
 		}
 		q.flushSettled()
+		q.released(s.Entries)
 	}
 }
 
@@ -159,7 +169,7 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 			}
 			entry := q.admit(e.Message)
 			q.arriving++
-			q.arrivingBytes += int64(len(e.Message.Content))
+			q.arrivingBytes += q.ready.size(e.Message)
 			if entry.Journaled {
 				if e.Message.record == nil {
 					e.Message.Track(nil, 0)
@@ -180,11 +190,12 @@ func (t *Transaction) settle(g *persist.Group) (journaled bool) {
 		if s.Fate != Inter {
 			s.Queue.unacked -= len(s.Entries)
 		}
-		if s.Queue.deleted || s.Fate == Requeue || s.Fate == Refuse {
+		if s.Queue.deleted || s.Fate == Requeue || s.Fate == Refuse || s.Fate == Fail {
 			continue
 		}
 		if s.Fate == Acknowledge {
 			s.Queue.acked.Add(uint64(len(s.Entries)))
+			s.Queue.released(s.Entries)
 		}
 		for _, e := range s.Entries {
 			if e.Journaled {

@@ -68,6 +68,12 @@ func Login(user, password string) Option {
 // VHost makes the virtual host another than "/".
 func VHost(name string) Option { return func(s *settings) { s.broker.DefaultVHost = name } }
 
+// ConsumerTimeout is how long a client may take to acknowledge a delivery:
+// see amqp.Options.
+func ConsumerTimeout(d time.Duration) Option {
+	return func(s *settings) { s.server.ConsumerTimeout = d }
+}
+
 // MaxMessageSize limits bodies to so many bytes.
 func MaxMessageSize(bytes uint64) Option {
 	return func(s *settings) { s.broker.MaxMessageSize = bytes }

@@ -30,6 +30,11 @@ const (
 	argFilterSize           = "x-stream-filter-size-bytes"
 	argPriority             = "x-priority"
 	argConsumerTimeout      = "x-consumer-timeout"
+	argDeliveryLimit        = "x-delivery-limit"
+	argRetryType            = "x-delayed-retry-type"
+	argRetryMin             = "x-delayed-retry-min"
+	argRetryMax             = "x-delayed-retry-max"
+	argSingleActive         = "x-single-active-consumer"
 	argAlternateExchange    = "alternate-exchange"
 )
 

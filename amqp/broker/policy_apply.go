@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -43,7 +44,7 @@ func (v *VHost) changePolicies(next *policySet, store func(*edit), done func(err
 // use yet.
 func (v *VHost) applyToQueue(q *Queue, set *policySet) {
 	a := set.ofQueue(q.Name, q.Type)
-	rules, dl := a.rules(q, set)
+	rules, dl := effectiveRules(v.broker.Profile, q.Type, q.Arguments, a, set)
 	q.applied.Store(a)
 	if dl != nil {
 		// Without one the last stays, for what has died already.
@@ -62,15 +63,13 @@ func (s *policySet) ofExchange(name string) *applied {
 	return applying(s.forExchange(UserPolicy, name), s.forExchange(OperatorPolicy, name))
 }
 
-// rules are those of a queue with these policies.
-func (a *applied) rules(q *Queue, set *policySet) (queue.Rules, *deadLetter) {
-	return effectiveRules(q.Type, q.Arguments, a, set)
-}
-
 // effectiveRules are the rules and the dead-letter exchange of a queue with these arguments and policies.
-func effectiveRules(queueType string, args frames.Table, a *applied, set *policySet) (queue.Rules, *deadLetter) {
+func effectiveRules(p compat.Profile, queueType string, args frames.Table, a *applied, set *policySet) (queue.Rules, *deadLetter) {
 	effective := effectiveArguments(queueType, args, a.definition)
 	rules, dl := rulesOf(effective)
+	if queueType == typeQuorum {
+		quorumRules(p, &rules, effective)
+	}
 	if dl == nil && set.fallback != "" && queueType != volatileType {
 		dl = &deadLetter{exchange: set.fallback, fallback: true}
 		rules.DeadLetters = true
@@ -112,7 +111,7 @@ func (v *VHost) firstPolicies(q *Queue, config *queue.Config) queue.Rules {
 	}
 	set := v.policies.Load()
 	a := set.ofQueue(config.Name, q.Type)
-	rules, dl := effectiveRules(q.Type, config.Arguments, a, set)
+	rules, dl := effectiveRules(v.broker.Profile, q.Type, config.Arguments, a, set)
 	q.applied.Store(a)
 	q.deadLetter.Store(dl)
 	return rules

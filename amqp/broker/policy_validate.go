@@ -185,7 +185,7 @@ func checkDefinition(profile compat.Profile, kind PolicyKind, definition map[str
 
 // accepts checks a value by itself.
 func (k *policyKey) accepts(profile compat.Profile, v any) bool {
-	if n, ok := jsonInteger(v); ok && n < 0 && k.name == "delivery-limit" && !compat.NegativeDeliveryLimit.In(profile) {
+	if n, ok := jsonInteger(v); ok && n < 0 && k.name == "delivery-limit" && !compat.PolicyNegativeDeliveryLimit.In(profile) {
 		return false
 	}
 	return k.valid(v)

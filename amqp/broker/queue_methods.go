@@ -68,6 +68,11 @@ func (v *VHost) DeclareQueue(c *Client, m *frames.QueueDeclare, done func(error)
 
 func declared(q *Queue) DeclareResult {
 	q.Touch()
+	return inspected(q)
+}
+
+// inspected says how many messages wait, and how many consumers there are.
+func inspected(q *Queue) DeclareResult {
 	n := q.Counts()
 	return DeclareResult{Queue: q.Name, Messages: uint32(n.Ready), Consumers: uint32(n.Consumers)}
 }
@@ -79,6 +84,9 @@ func (v *VHost) passiveQueue(c *Client, name string) (DeclareResult, error) {
 	q, err := v.accessQueue(c, name)
 	if err != nil {
 		return DeclareResult{}, err
+	}
+	if q.Type == typeQuorum {
+		return inspected(q), nil // not a use: its x-expires goes on
 	}
 	return declared(q), nil
 }
@@ -143,7 +151,7 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 	if err := v.checkQueueLimit(name); err != nil && limitLast {
 		return nil, err
 	}
-	if spec.Type != "classic" {
+	if spec.Type != typeClassic && spec.Type != typeQuorum {
 		return nil, frames.Errorf(frames.NotImplemented, "%s: queues of type '%s' are not implemented in this version of Warren", queueText(v.Name, name), spec.Type)
 	}
 	config := queue.Config{
@@ -159,6 +167,9 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 // makeQueue makes a queue of a checked configuration, new or recovered.
 func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	config.ID, config.Pump, config.Clock = id, v.broker.pump, v.broker.Clock
+	if typ == typeQuorum {
+		asQuorum(v.broker.Profile, &config)
+	}
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
 	rules := v.firstPolicies(q, &config)
 	if q.stored {
@@ -200,6 +211,9 @@ func (v *VHost) DeleteQueue(c *Client, m *frames.QueueDelete, done func(error)) 
 	if err != nil {
 		return 0, false, err
 	}
+	if err := refuseQuorumDelete(q, m); err != nil {
+		return 0, false, err
+	}
 	n, err := q.Delete(m.IfUnused, m.IfEmpty)
 	switch {
 	case errors.Is(err, queue.ErrInUse):
@@ -235,7 +249,11 @@ func (v *VHost) GetQueue(c *Client, name string) (*Queue, error) {
 	if err := v.refuseReplyName(name, frames.NotImplemented, "basic.get not supported by volatile %s"); err != nil {
 		return nil, err
 	}
-	return v.readQueue(c, name)
+	q, err := v.readQueue(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return q, v.refuseQuorumGet(q)
 }
 
 // ConsumeQueue finds a queue for basic.consume and checks that the client may

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -36,6 +37,7 @@ type serveConfig struct {
 	limits              serveLimits
 	defaultQueueType    string
 	defaultDeadLetters  string // exchange
+	consumerTimeout     int64  // milliseconds; 0 is none
 	logFormat, logLevel string
 	readyFile           string
 }
@@ -73,6 +75,7 @@ func serveCommand() *cli.Command {
 			&cli.IntFlag{Name: "exchange-limit", EnvVars: []string{"WARREN_EXCHANGE_LIMIT"}, Usage: "most exchanges of all virtual hosts, a `NUMBER`; 0 is no limit"},
 			&cli.StringFlag{Name: "default-queue-type", EnvVars: []string{"WARREN_DEFAULT_QUEUE_TYPE"}, Usage: "`TYPE` of queues declared without one, where the virtual host has no default: classic, quorum or stream (--compat 4)"},
 			&cli.StringFlag{Name: "default-dead-letter-exchange", EnvVars: []string{"WARREN_DEFAULT_DEAD_LETTER_EXCHANGE"}, Usage: "`NAME` of the exchange that takes what dies in queues without a dead-letter exchange, where the virtual host has no setting"},
+			&cli.Int64Flag{Name: "consumer-timeout", Value: 1_800_000, EnvVars: []string{"WARREN_CONSUMER_TIMEOUT"}, Usage: "let clients take so many `MS` to acknowledge a delivery; 0 is for ever"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -106,7 +109,8 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 			consumers: c.Int("consumer-max-per-channel"), exchanges: c.Int("exchange-limit"),
 		},
 		defaultQueueType: c.String("default-queue-type"), defaultDeadLetters: c.String("default-dead-letter-exchange"),
-		logFormat: c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
+		consumerTimeout: c.Int64("consumer-timeout"),
+		logFormat:       c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
 	}
 	return s, s.validate()
 }
@@ -125,6 +129,9 @@ func (s *serveConfig) validate() error {
 	}
 	if s.certLogin != "distinguished_name" && s.certLogin != "common_name" {
 		return fmt.Errorf("unknown --tls-login-from %q: give distinguished_name or common_name", s.certLogin)
+	}
+	if s.consumerTimeout < 0 || s.consumerTimeout > math.MaxInt64/int64(time.Millisecond) {
+		return fmt.Errorf("--consumer-timeout %d is out of range: give milliseconds, or 0 for none", s.consumerTimeout)
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("unknown --log-format %q: give text or json", s.logFormat)
@@ -223,6 +230,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	n.server = amqp.NewServer(amqp.Options{
 		Broker: n.broker, Logger: log, LoopbackUsers: s.loopbackUsers, CertLoginFrom: s.certLogin, Version: version,
 		ConnectionMax: s.limits.connections, ChannelMaxPerNode: s.limits.channels, ConsumerMaxPerChannel: s.limits.consumers,
+		ConsumerTimeout: timeoutOption(s.consumerTimeout),
 	})
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
@@ -232,6 +240,15 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	}
 	log.Info("Server startup complete", "version", version, "compat", s.compat.String())
 	return n, nil
+}
+
+// timeoutOption turns milliseconds, of which 0 is none, into the server's
+// option, of which 0 is the default.
+func timeoutOption(ms int64) time.Duration {
+	if ms == 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 func (s *serveConfig) openStore(n *node) (*persist.Store, error) {

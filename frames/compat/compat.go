@@ -162,7 +162,38 @@ var (
 
 	PCRE2Texts = Row[bool]{"what is wrong with a pattern is said in the words of PCRE 2", verified, false, true}
 
-	NegativeDeliveryLimit = Row[bool]{"policies may have a negative delivery-limit", verified, false, true}
+	PolicyNegativeDeliveryLimit = Row[bool]{"policies may have a negative delivery-limit", verified, false, true}
+	EveryReturnFails            = Row[bool]{"quorum: every return counts to the delivery limit, not only basic.reject and the loss of the channel", verified, true, false}
+
+	UnlimitedReturnsGoLast = Row[bool]{"quorum: without a delivery limit, what a client gives back goes behind all that waits", verified, true, false}
+
+	SingleActivePreempted = Row[bool]{"quorum: a single active consumer makes way for one of higher priority, and successors come by priority instead of age", verified, false, true}
+
+	PropertiesCountAsBytes = Row[bool]{"quorum: x-max-length-bytes counts properties too", verified, false, true}
+
+	QuorumMaxPriority = Row[int]{"quorum: highest priority told apart; 0 = none are", verified, 0, 31}
+
+	QuorumDefaultPriority = Row[uint8]{"quorum: priority of a message without one", verified, 0, 4}
+
+	DefaultDeliveryLimit = Row[int64]{"quorum: delivery limit without x-delivery-limit; -1 = none", verified, -1, 20}
+
+	NegativeDeliveryLimit = Row[int64]{"quorum: what a negative x-delivery-limit means; -1 = none", verified, 0, -1}
+
+	AnyDeliveryLimit = Row[bool]{"quorum: an x-delivery-limit that is no number is a limit that is never reached, instead of none given", verified, true, false}
+
+	SingleActiveGetText = Row[string]{"quorum: text for basic.get beside a single active consumer", verified,
+		"cannot obtain access to locked %s. basic.get operations are not supported by quorum queues with single active consumer",
+		"cannot obtain access to locked %s. basic.get operations are not supported by <<\"quorum\">> queues with single active consumer"}
+
+	QuorumRefusesGlobalQos = Row[bool]{"quorum: basic.consume is refused with 540 on a channel with global qos", verified, true, false}
+
+	GetShowsDeliveryCount = Row[bool]{"quorum: basic.get shows x-delivery-count also at the first time", verified, true, false}
+
+	AcquiredCount = Row[bool]{"quorum: x-acquired-count counts all returns, x-delivery-count failures only and is absent while 0", verified, false, true}
+
+	TimeoutClosesChannel = Row[bool]{"consumer timeout: of any queue, looked for every 60 s, closes the channel; otherwise of quorum queues, in time, cancels the consumer", verified, true, false}
+
+	TimeoutTextHasValue = Row[bool]{"consumer timeout: the reply-text shows the timeout instead of -1", verified, true, false}
 
 	PublishCheckOrder4 = Row[bool]{"expiration and CC/BCC are checked before topic permission and user-id", "RabbitMQ source", false, true}
 )
