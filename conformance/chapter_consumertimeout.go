@@ -28,7 +28,10 @@ func (ch *Chan) Put(q string, bodies ...string) {
 func consumerTimeout(ms int32) wire.Field { return wire.Field{Key: "x-consumer-timeout", Value: ms} }
 
 // shortTimeout is the limit of most cases.
-const shortTimeout = 400
+const shortTimeout = 1000
+
+// longTimeout is never reached.
+const longTimeout = 600_000
 
 // lateScene gives a channel whose consumer "c" has let these messages of Q time out, and been told so once for each.
 func lateScene(t *T, bodies ...string) *Chan {
@@ -221,7 +224,8 @@ func consumerTimeoutCases() []Case {
 			ch.Quorum(t.Q, consumerTimeout(shortTimeout), singleActive)
 			next := ch.Conn.Chan(2)
 			ch.Consume(t.Q, "c")
-			next.Consume(t.Q, "n")
+			next.Send(wire.BasicConsume{Queue: t.Q, ConsumerTag: "n", Arguments: wire.Table{consumerTimeout(longTimeout)}})
+			next.Want(wire.BasicConsumeOk{ConsumerTag: "n"})
 			ch.Put(t.Q, "a")
 			ch.came("a", 0)
 			ch.WantCancelled("c")
