@@ -67,6 +67,7 @@ type Queue struct {
 	rules                  Rules
 	ruled                  bool      // something can expire or overflow: tidy has work
 	single                 *Consumer // the active one of a queue with a single active consumer
+	delay                  *delay    // immutable; nil but in a queue of messages that wait for their time
 	dead                   []Dead    // waits to be dead-lettered
 	burying                bool      // the pump has the burial as a task
 	expiryTimer, idleTimer *Timer
@@ -439,6 +440,9 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	}
 	q.consumers, q.exclusive, q.single = nil, nil, nil
 	q.ready = newReadyOrder(q.MaxPriority)
+	if q.delay != nil {
+		q.delay.heap = nil
+	}
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)

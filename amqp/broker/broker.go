@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenmq/warren/amqp/auth"
-	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/exchange/immutable"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/frames/compat"
@@ -237,10 +236,6 @@ func (v *VHost) removeAll(done func(error)) (wait bool) {
 	}
 	e.remove(kindVHost, "")
 	return e.finish(done)
-}
-
-func (b *Broker) matcherOptions() exchange.Options {
-	return exchange.Options{NumbersByValue: compat.HeaderNumbersByValue.In(b.Profile)}
 }
 
 func (b *Broker) nextQueueID(durable bool) uint64 {
