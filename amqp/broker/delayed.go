@@ -59,7 +59,7 @@ func delayValue(v frames.RawValue) (int64, error) {
 	case 'S':
 		ms, err := strconv.ParseInt(string(v.Data), 10, 64)
 		if numError, ok := err.(*strconv.NumError); ok && numError.Err == strconv.ErrSyntax {
-			return 0, errMalformedDelay
+			return 0, crash()
 		}
 		return ms, nil
 	case 'f':
@@ -70,9 +70,6 @@ func delayValue(v frames.RawValue) (int64, error) {
 	n, _ := integer(v.Decode())
 	return n, nil
 }
-
-// errMalformedDelay is shared and never changed.
-var errMalformedDelay = &frames.Error{Code: frames.InternalError, Scope: frames.ScopeConnection}
 
 // wholeDelay cuts a float to an integer; what is far out of range stays there.
 func wholeDelay(f float64) int64 {

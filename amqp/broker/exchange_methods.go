@@ -149,11 +149,12 @@ func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err
 				return false, err
 			}
 		}
-		if !e.addBinding(b) {
-			return false, nil
+		if source.history != nil && v.bindings.get(b) == nil {
+			if err := v.replay(source.Exchange, b.destination); err != nil {
+				return false, err
+			}
 		}
-		v.replay(source.Exchange, b.destination)
-		return true, nil
+		return e.addBinding(b), nil
 	})
 }
 

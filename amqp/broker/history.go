@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -49,28 +50,38 @@ func forgets(headers frames.RawTable) bool {
 	return ok && v.Type == 't' && v.Data[0] != 0
 }
 
-// replay gives what an exchange remembers, oldest first, to where it is being
-// bound: a queue, or the queues behind an exchange. Called for a new binding
+// replay gives what an exchange remembers to where it is being bound: oldest
+// first to a queue, newest first to the queues behind an exchange. That is
+// RabbitMQ's order, as it is RabbitMQ that ends the connection when an exchange
+// leads nowhere (verified on 3.10.8 and 4.3.6). To be called for a new binding
 // before anybody sees it, so that no later message comes first; one that is
 // published at the same moment may be in neither. mu is held.
-func (v *VHost) replay(x *Exchange, to *destination) {
-	if x.history == nil {
-		return
-	}
+func (v *VHost) replay(x *Exchange, to *destination) error {
 	var t queue.Transaction
 	var r Router
-	for _, remembered := range x.history.queue.Messages() {
+	messages := x.history.queue.Messages()
+	if to.queue == nil {
+		slices.Reverse(messages)
+	}
+	for _, remembered := range messages {
 		m := *remembered // a copy, because the transaction may give it a place in the store
 		e := queue.Enqueue{Message: &m}
 		if to.queue != nil {
 			e.Queues = []*queue.Queue{to.queue.Queue}
-		} else {
-			e.Queues = slices.Clone(v.routeFrom(&r, to.exchange, &m))
+		} else if e.Queues = slices.Clone(v.routeFrom(&r, to.exchange, &m)); len(e.Queues) == 0 {
+			return leadsNowhere(v.broker.Profile)
 		}
-		if len(e.Queues) > 0 {
-			t.Enqueues = append(t.Enqueues, e)
-		}
+		t.Enqueues = append(t.Enqueues, e)
 	}
 	// It cannot fail: queues that are full or gone are left out.
 	_, _ = queue.Commit(t, v.broker.store, nil, 0)
+	return nil
+}
+
+// leadsNowhere is RabbitMQ's error for an exchange without queues behind it.
+func leadsNowhere(p compat.Profile) error {
+	if !compat.ReplayErrorNamed.In(p) {
+		return crash()
+	}
+	return frames.Errorf(frames.InternalError, "could not find queue/exchange ''")
 }

@@ -87,7 +87,7 @@ func (v *VHost) Route(r *Router, c *Client, p *Publication) ([]*queue.Queue, err
 	p.exchange = r.node.Exchange
 	if !(r.cached && len(r.keys) == 0 && bytes.Equal(p.RoutingKey, r.key)) {
 		if r.route(v, t, p); r.malformed {
-			return nil, errMalformedDelay
+			return nil, crash()
 		}
 	}
 	p.Unroutable = v.unroutable(r)

@@ -144,6 +144,8 @@ var (
 
 	MaxHashWeight = Row[int64]{"highest weight of a binding to an x-consistent-hash exchange; 0 = any", verified, 0, 10000}
 
+	ReplayErrorNamed = Row[bool]{"x-recent-history bound to an exchange that leads nowhere: the 541 has a text and names the method", verified, false, true}
+
 	HistorySurvives = Row[bool]{"an x-recent-history exchange remembers over a restart", "RabbitMQ source: a table in memory, then Khepri", false, true}
 
 	DelayHeaderLong = Row[bool]{"the x-delay header of a message that was delayed is a 64-bit integer", "delayed message plugin's source, 3.10 and 4.2", false, true}
