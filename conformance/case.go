@@ -54,7 +54,7 @@ func All() []Case {
 		priorityCases(), propertyCases(), permissionCases(), clientCases(),
 		deadLetterCases(), deathCountCases(), ttlCases(), limitCases(), expiresCases(),
 		singleActiveCases(), consumerPriorityCases(), replyCases(), argumentCases(), equivalenceCases(),
-		choosingCases(), historyCases(),
+		choosingCases(), historyCases(), delayedCases(), traceCases(),
 	)
 }
 

@@ -60,6 +60,16 @@ func (a warrenAdmin) SetTopicPermissions(user, vhost, exchange, write, read stri
 	return a.broker.Users.PutTopicPermission(auth.TopicPermission{User: user, VHost: vhost, Exchange: exchange, Write: write, Read: read}, nil)
 }
 
+// SetTracing implements Tracer.
+func (a warrenAdmin) SetTracing(vhost string, on bool) error {
+	v, ok := a.broker.VHost(vhost)
+	if !ok {
+		return fmt.Errorf("trace vhost %q: there is none", vhost)
+	}
+	v.SetTracing(on)
+	return nil
+}
+
 // CloseConnection implements ConnectionCloser as the management API does it.
 func (a warrenAdmin) CloseConnection(user, reason string) error {
 	if reason == "" {

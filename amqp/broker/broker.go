@@ -138,6 +138,9 @@ func (b *Broker) await(change func(done func(error)) (wait bool, err error)) err
 // Close stops deliveries beyond those under way, notes in the store which
 // messages were handed out, and closes it. Connections must be gone.
 func (b *Broker) Close() error {
+	for _, v := range b.VHosts() {
+		v.SetTracing(false)
+	}
 	b.pump.Close()
 	b.Clock.Stop()
 	if b.store == nil {
@@ -196,6 +199,7 @@ func (b *Broker) RemoveVHost(name string, done func(error)) (removed, wait bool)
 	if v == nil {
 		return false, false
 	}
+	v.SetTracing(false)
 	b.Users.DropVHost(name, nil)
 	wait = v.removeAll(done)
 	b.CloseSessions(func(i SessionInfo) bool { return i.VHost == name }, fmt.Sprintf("vhost '%s' is deleted", name))

@@ -23,6 +23,8 @@ type VHost struct {
 
 	topology atomic.Pointer[topology]
 	replies  atomic.Pointer[immutable.Map[*Queue]] // reply queues by name
+	trace    atomic.Pointer[trace]                 // nil while the firehose is off; written under traceMu
+	traceMu  sync.Mutex
 
 	// unstored counts the durable changes that are on their way to the disk.
 	unstored atomic.Int64

@@ -150,6 +150,8 @@ var (
 
 	DelayHeaderLong = Row[bool]{"the x-delay header of a message that was delayed is a 64-bit integer", "delayed message plugin's source, 3.10 and 4.2", false, true}
 
+	TraceHeadersSorted = Row[bool]{"the headers of a firehose message are sorted by key", verified, false, true}
+
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
 	PublisherDeathsCount = Row[bool]{"an x-death header that the publisher sent counts when the message is dead-lettered, instead of being replaced", verified, true, false}
