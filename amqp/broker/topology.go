@@ -26,8 +26,8 @@ type Exchange struct {
 	HasAlternate bool
 
 	destination *destination
-	// routing is the type that matches keys: x-delayed-type of a delayed
-	// exchange, that of the plugin's base for others, else Type.
+	// routing is the type that matches keys: for a delayed exchange that of its
+	// x-delayed-type, fanout for a recent history, else Type.
 	routing string
 	traits  exchange.Traits
 	keeps   bool // delays or history is there
