@@ -143,7 +143,7 @@ func TestNobodyListens(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		ch.observeMethod(frames.BasicQosID)
 		ch.observeConfirm(1, false)
-		ch.observePublish(broker.PublishRouted, nil, 0, 0)
+		ch.observePublish(broker.PublishRouted, nil, nil, 0)
 		ch.observeSettled(nil, acked)
 		if s.broker.Hooks.Intercepting() {
 			t.Error("somebody intercepts")

@@ -88,7 +88,7 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 		if p.returned {
 			ch.returnUnroutable(p.Message)
 		}
-		ch.observePublish(broker.PublishRouted, p.Message, len(p.Queues), 0)
+		ch.observePublish(broker.PublishRouted, p.Message, p.Queues, 0)
 		all.Enqueues = append(all.Enqueues, p.Enqueue)
 	}
 	ch.settleHeld(t, &all)

@@ -145,9 +145,9 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 	p := ch.content
 	p.body = nil
 	returned := p.mandatory && p.Unroutable
-	if ch.tx == nil && len(queues) == 0 && !returned {
+	if ch.tx == nil && len(queues) == 0 && !returned && !ch.c.vhost.Tracing() {
 		// Nobody gets it: it needs no memory.
-		ch.observePublish(broker.PublishRouted, nil, 0, 0)
+		ch.observePublish(broker.PublishRouted, nil, nil, 0)
 		ch.confirmNow(ch.issue())
 		return nil
 	}
@@ -160,7 +160,7 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 		return nil
 	}
 	seq := ch.issue()
-	ch.observePublish(broker.PublishRouted, m, len(queues), seq)
+	ch.observePublish(broker.PublishRouted, m, queues, seq)
 	if returned {
 		ch.returnUnroutable(m)
 	}
@@ -223,5 +223,5 @@ func (ch *channel) returnUnroutable(m *queue.Message) {
 	var scratch [600]byte
 	method := frames.AppendReturn(scratch[:0], ch.id, frames.NoRoute, frames.CodeName(frames.NoRoute), m.Exchange, m.RoutingKey)
 	ch.c.out.sendContent(&ch.position, ch.id, method, m)
-	ch.observePublish(broker.PublishReturned, m, 0, 0)
+	ch.observePublish(broker.PublishReturned, m, nil, 0)
 }

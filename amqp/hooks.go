@@ -198,11 +198,14 @@ func (ch *channel) interrupt(err error) {
 	}
 }
 
-func (ch *channel) observePublish(step broker.Step, m *queue.Message, queues int, seq uint64) {
+func (ch *channel) observePublish(step broker.Step, m *queue.Message, queues []*queue.Queue, seq uint64) {
 	if !ch.observing() {
 		return
 	}
-	e := broker.Event{Step: step, Message: m, Queues: queues, DeliveryTag: seq}
+	e := broker.Event{Step: step, Message: m, Queues: broker.CountVisible(queues), DeliveryTag: seq}
+	if step == broker.PublishRouted && ch.c.vhost.Tracing() {
+		e.Routed = broker.VisibleQueues(queues)
+	}
 	if m != nil {
 		e.Exchange, e.RoutingKey = m.Exchange, m.RoutingKey
 	} else {
@@ -212,7 +215,7 @@ func (ch *channel) observePublish(step broker.Step, m *queue.Message, queues int
 		e.Code, e.Text = frames.NoRoute, frames.CodeName(frames.NoRoute)
 	} else {
 		accepted := e
-		accepted.Step, accepted.Queues = broker.PublishAccepted, 0
+		accepted.Step, accepted.Queues, accepted.Routed = broker.PublishAccepted, 0, nil
 		ch.emit(accepted)
 	}
 	ch.emit(e)

@@ -157,8 +157,6 @@ func exchangeRefusals() []refusal {
 		{"exchange/unknown-type", "an unknown type: connection error under profile 3, channel error under 4", "behaviour 0.1",
 			declare(wire.ExchangeDeclare{Exchange: "{X}", Type: "bogus"}),
 			hard(503, d, "unknown exchange type 'bogus'"), soft(406, d, "unknown exchange type 'bogus'")},
-		{"exchange/delayed-type-absent", "x-delayed-message without its plugin", "behaviour 4", declare(wire.ExchangeDeclare{Exchange: "{X}", Type: "x-delayed-message"}),
-			hard(503, d, "unknown exchange type 'x-delayed-message'"), soft(406, d, "unknown exchange type 'x-delayed-message'")},
 		{"exchange/empty-type", "an empty type", "behaviour 2.2", declare(wire.ExchangeDeclare{Exchange: "{X}"}),
 			hard(503, d, "invalid exchange type ''"), soft(406, d, "invalid exchange type ''")},
 		{"exchange/type-case", "types are case-sensitive", "behaviour 2.2", declare(wire.ExchangeDeclare{Exchange: "{X}", Type: "dirEct"}),

@@ -35,5 +35,11 @@ func Differences() []Difference {
 		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, repeated keys, and letter L",
 			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys, drops repeated ones and turns L into l. Warren passes the " +
 				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},
+		{"delayed-there", "the exchange type x-delayed-message is always there",
+			"To RabbitMQ it is a plugin from its community that one has to install. Programs that need it would fail on a broker that they " +
+				"were told to use instead."},
+		{"hash-binding-left", "x-consistent-hash: a queue of two bindings keeps receiving when one of them goes",
+			"RabbitMQ forgets the queue with the first of its bindings that goes, so one that is bound gets nothing. In Warren the other " +
+				"binding's weight counts from then on."},
 	}
 }

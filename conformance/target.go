@@ -54,6 +54,12 @@ type ConnectionCloser interface {
 	CloseConnection(user, reason string) error
 }
 
+// Tracer is an Admin that can turn a virtual host's firehose on and off; class Management asks for it.
+type Tracer interface {
+	// SetTracing returns when the change holds for connections opened afterwards.
+	SetTracing(vhost string, on bool) error
+}
+
 // ParseTarget reads an AMQP URI, amqp://user:password@host:port/vhost, with RabbitMQ's defaults for what is absent.
 // Profile, Warren and Admin are left for the caller.
 func ParseTarget(uri string) (Target, error) {

@@ -95,6 +95,16 @@ func (a warrenAdmin) SetUserLimit(user, name string, value int) error {
 	return err
 }
 
+// SetTracing implements Tracer.
+func (a warrenAdmin) SetTracing(vhost string, on bool) error {
+	v, ok := a.broker.VHost(vhost)
+	if !ok {
+		return fmt.Errorf("trace vhost %q: there is none", vhost)
+	}
+	v.SetTracing(on)
+	return nil
+}
+
 // CloseConnection implements ConnectionCloser as the management API does it.
 func (a warrenAdmin) CloseConnection(user, reason string) error {
 	if reason == "" {

@@ -132,3 +132,18 @@ func BenchmarkBindInto10k(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkTopicScale is the topic scenario of warren bench: wildcard bindings on 100 queues, each key matching one of
+// them, so that 100 and 10,000 bindings do the same work for a message but for finding it.
+func BenchmarkTopicScale(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m := wildcards(b, n, "k%d.*.#", "*.k%d.#", "#.k%d.z")
+			var keys []string
+			for i := 0; i < n; i += 3 {
+				keys = append(keys, fmt.Sprintf("k%d.x.y", i))
+			}
+			benchmarkRoute(b, m, messages(keys...))
+		})
+	}
+}

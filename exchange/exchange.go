@@ -8,12 +8,18 @@ const (
 	TypeFanout  = "fanout"
 	TypeTopic   = "topic"
 	TypeHeaders = "headers"
+
+	TypeConsistentHash = "x-consistent-hash"
+	TypeModulusHash    = "x-modulus-hash"
+	TypeRandom         = "x-random"
+	TypeLocalRandom    = "x-local-random"
 )
 
-// Message is what routing reads of a published message. Both fields are borrowed for the length of one Route call.
+// Message is what routing reads of a published message. All fields are borrowed for the length of one Route call.
 type Message struct {
-	RoutingKey []byte          // as published; at most 255 octets when it came over AMQP
-	Headers    frames.RawTable // the headers property, validated; nil when the message has none
+	RoutingKey []byte             // as published; at most 255 octets when it came over AMQP
+	Headers    frames.RawTable    // the headers property, validated; nil when the message has none
+	Properties *frames.Properties // for an exchange that hashes on a property; nil when the message has none
 }
 
 // Binding ties a destination to an exchange. Its identity is all three fields: two bindings that differ in the key or in
@@ -24,6 +30,9 @@ type Binding[D comparable] struct {
 	Destination D
 	Key         string
 	Arguments   frames.Table // nil and empty are the same
+	// Name belongs to the destination and is no part of the identity. The types that choose one destination by a hash
+	// tell destinations apart by it, so that the choice is the same after a restart; the others do not read it.
+	Name string
 }
 
 // Matcher is one version of an exchange's bindings. All methods may be called from any goroutine at any time.
@@ -48,6 +57,13 @@ type Options struct {
 	// integers and floats equal floats of any width, a timestamp header counts as its milliseconds, and of two headers
 	// with the same key the last counts.
 	NumbersByValue bool
+	// Arguments are those the exchange was declared with.
+	Arguments frames.Table
+	// Random gives 64 random bits to the types that choose at random. Any goroutine may call it. Nil chooses always the
+	// first binding.
+	Random func() uint64
+	// MaxWeight is the highest weight of a binding to a consistent hash exchange; 0 is no bound.
+	MaxWeight int64
 }
 
 // New returns an empty matcher of the type named typ; false when there is no such type.
@@ -61,15 +77,60 @@ func New[D comparable](typ string, o Options) (Matcher[D], bool) {
 		return newTopic[D](), true
 	case TypeHeaders:
 		return &headers[D]{rules: rules{byValue: o.NumbersByValue}}, true
+	case TypeConsistentHash:
+		return &consistentHash[D]{from: hashSourceOf(o.Arguments)}, true
+	case TypeModulusHash:
+		return &chooser[D]{choose: byKey}, true
+	case TypeRandom, TypeLocalRandom:
+		return &chooser[D]{choose: atRandom(o.Random)}, true
 	}
 	return nil, false
 }
 
-// ValidateBinding checks the arguments of a binding to an exchange of type typ before Bind. The error is a channel error
-// 406 without class and method, with RabbitMQ's text; nil when there is nothing to object to.
-func ValidateBinding(typ string, args frames.Table) *frames.Error {
-	if typ == TypeHeaders {
+// Traits say what a type's routes depend on.
+type Traits struct {
+	// KeyDecides: the same routing key leads to the same destinations as long as the matcher is the same.
+	KeyDecides bool
+	// ChoosesOne: a message goes to one destination, however many routing keys it has.
+	ChoosesOne bool
+}
+
+// TraitsOf gives the traits of an exchange of a type and with arguments that New takes.
+func TraitsOf(typ string, args frames.Table) Traits {
+	switch typ {
+	case TypeHeaders:
+		return Traits{}
+	case TypeConsistentHash:
+		return Traits{KeyDecides: hashSourceOf(args).what == hashKey, ChoosesOne: true}
+	case TypeModulusHash:
+		return Traits{KeyDecides: true, ChoosesOne: true}
+	case TypeRandom, TypeLocalRandom:
+		return Traits{ChoosesOne: true}
+	}
+	return Traits{KeyDecides: true}
+}
+
+// ValidateArguments checks the arguments of a new exchange of type typ. The error has RabbitMQ's code and text and no
+// class and method; nil when there is nothing to object to.
+func ValidateArguments(typ string, args frames.Table) *frames.Error {
+	if typ == TypeConsistentHash {
+		return validateHashSource(args)
+	}
+	return nil
+}
+
+// ValidateBinding checks the key and the arguments of a binding to an exchange of type typ before Bind. The error is a
+// channel error 406 without class and method, with RabbitMQ's text; nil when there is nothing to object to.
+func ValidateBinding(typ, key string, args frames.Table, o Options) *frames.Error {
+	switch typ {
+	case TypeHeaders:
 		return validateHeaders(args)
+	case TypeConsistentHash:
+		return validateWeight(key, o.MaxWeight)
+	case TypeLocalRandom:
+		if key != "" {
+			return frames.Errorf(frames.PreconditionFailed, "Non empty binding '%s' key not permitted", key)
+		}
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func TestHeadersArgumentsAreCopied(t *testing.T) {
 func TestValidateBinding(t *testing.T) {
 	for _, r := range refusedArguments {
 		args := kv("a", "1", "x-match", r.value)
-		err := ValidateBinding(TypeHeaders, args)
+		err := ValidateBinding(TypeHeaders, "", args, Options{})
 		if err == nil {
 			t.Errorf("x-match %v: no error", r.value)
 			continue
@@ -136,14 +136,14 @@ func TestValidateBinding(t *testing.T) {
 			t.Errorf("x-match %v: %+v, want 406 %s", r.value, err, r.text)
 		}
 		for _, typ := range []string{TypeDirect, TypeFanout, TypeTopic, "x-other"} {
-			if err := ValidateBinding(typ, args); err != nil {
+			if err := ValidateBinding(typ, "", args, Options{}); err != nil {
 				t.Errorf("%s: %v, want nil", typ, err)
 			}
 		}
 	}
 	for _, args := range []frames.Table{nil, kv("a", int32(1)), kv("x-match", "all"), kv("x-match", "any"),
 		kv("x-match", "all-with-x"), kv("x-match", "any-with-x"), kv("x-match", "any", "x-match", "bogus")} {
-		if err := ValidateBinding(TypeHeaders, args); err != nil {
+		if err := ValidateBinding(TypeHeaders, "", args, Options{}); err != nil {
 			t.Errorf("%v: %v, want nil", args, err)
 		}
 	}

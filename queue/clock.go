@@ -247,13 +247,24 @@ func (c *Clock) popDue() func() {
 	if c.stopped {
 		return nil
 	}
+	// The one that is later than the other goes first: a message timer that is
+	// due again and again, as it is with a million delayed messages after a long
+	// stop, must not keep heartbeats waiting.
+	var due *timerHeap
+	latest := int64(-1)
 	for d := range c.timers {
 		h := &c.timers[d]
-		if len(*h) > 0 && (*h)[0].at <= c.read(Domain(d)) {
-			return heap.Pop(h).(*Timer).fn
+		if len(*h) == 0 {
+			continue
+		}
+		if late := c.read(Domain(d)) - (*h)[0].at; late > latest {
+			due, latest = h, late
 		}
 	}
-	return nil
+	if due == nil {
+		return nil
+	}
+	return heap.Pop(due).(*Timer).fn
 }
 
 // timerHeap orders timers by due time, then by the order they were set.

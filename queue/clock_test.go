@@ -321,3 +321,30 @@ func TestClockConcurrently(t *testing.T) {
 		seen[i] = true
 	}
 }
+
+// TestClockServesBothDomains: a message timer that is due again as soon as it
+// has run does not keep a connection timer from running.
+func TestClockServesBothDomains(t *testing.T) {
+	c := NewClock()
+	defer c.Stop()
+	served := make(chan struct{})
+	var again *Timer
+	var armed sync.Mutex // again is written before it is read
+	rounds := 0
+	armed.Lock()
+	again = c.AfterFunc(MessageTime, 0, func() {
+		armed.Lock()
+		defer armed.Unlock()
+		if rounds++; rounds < 1_000_000 {
+			again.Reset(0)
+		}
+	})
+	armed.Unlock()
+	c.AfterFunc(ConnectionTime, time.Millisecond, func() { close(served) })
+	<-served
+	armed.Lock()
+	defer armed.Unlock()
+	if rounds == 1_000_000 {
+		t.Error("the connection timer ran last")
+	}
+}

@@ -70,6 +70,7 @@ type Queue struct {
 	ruled                  bool      // something can expire or overflow: tidy has work
 	single                 *Consumer // the active one of a queue with a single active consumer
 	quorum                 quorumState
+	delay                  *delay // immutable; nil but in a queue of messages that wait for their time
 	dead                   []Dead // waits to be dead-lettered
 	burying                bool   // the pump has the burial as a task
 	expiryTimer, idleTimer *Timer
@@ -454,6 +455,9 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	q.consumers, q.exclusive, q.single = nil, nil, nil
 	q.ready = q.emptyOrder()
 	q.quorum.delayed.entries = nil
+	if q.delay != nil {
+		q.delay.heap = nil
+	}
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)

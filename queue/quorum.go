@@ -61,7 +61,7 @@ const (
 type quorumState struct {
 	counts  []persist.Returns // scratch: of entries that came back in this call
 	full    bool              // it was over its limit and refuses until there is room again
-	delayed delayHeap         // came back, and wait until they are due
+	delayed retryHeap         // came back, and wait until they are due
 	timer   *Timer            // for the earliest of them
 	due     int64             // when it fires, message time; 0: not set
 
@@ -175,38 +175,38 @@ func (q *Queue) noteFull() {
 	}
 }
 
-// delayed is an entry that waits until it is due.
-type delayed struct {
+// putOff is an entry that waits until it is due.
+type putOff struct {
 	Entry
 	due int64 // milliseconds of message time
 	n   uint64
 }
 
-// delayHeap has the entry that is due first at its head; of those due at one
+// retryHeap has the entry that is due first at its head; of those due at one
 // time the one that came back first.
-type delayHeap struct {
-	entries []delayed
+type retryHeap struct {
+	entries []putOff
 	n       uint64
 }
 
-func (h *delayHeap) less(i, j int) bool {
+func (h *retryHeap) less(i, j int) bool {
 	a, b := &h.entries[i], &h.entries[j]
 	return a.due < b.due || a.due == b.due && a.n < b.n
 }
 
-func (h *delayHeap) push(e Entry, due int64) {
+func (h *retryHeap) push(e Entry, due int64) {
 	h.n++
-	h.entries = append(h.entries, delayed{e, due, h.n})
+	h.entries = append(h.entries, putOff{e, due, h.n})
 	for i := len(h.entries) - 1; i > 0 && h.less(i, (i-1)/2); i = (i - 1) / 2 {
 		h.entries[i], h.entries[(i-1)/2] = h.entries[(i-1)/2], h.entries[i]
 	}
 }
 
 // pop removes the head; there must be one.
-func (h *delayHeap) pop() Entry {
+func (h *retryHeap) pop() Entry {
 	first, last := h.entries[0].Entry, len(h.entries)-1
 	h.entries[0] = h.entries[last]
-	h.entries[last] = delayed{}
+	h.entries[last] = putOff{}
 	if h.entries = h.entries[:last]; last == 0 {
 		h.entries = nil
 	}
@@ -279,13 +279,6 @@ func (q *Queue) purgeDelayed() (n int) {
 	n = len(q.quorum.delayed.entries)
 	q.quorum.delayed.entries = nil
 	return n
-}
-
-// Delayed is how many returned messages wait for their delay to end.
-func (q *Queue) Delayed() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.quorum.delayed.entries)
 }
 
 // preempts says whether the single active consumer can lose its place. mu is

@@ -91,6 +91,9 @@ func (q *Queue) expiryOf(m *Message) int64 {
 	if q.Clock == nil {
 		return 0
 	}
+	if q.delay != nil {
+		return q.Clock.NowMillis() + max(q.delay.of(m), 0)
+	}
 	ttl := q.rules.TTL
 	if m.Expiration >= 0 && (ttl < 0 || m.Expiration < ttl) {
 		ttl = m.Expiration
@@ -107,6 +110,10 @@ func (q *Queue) expiryOf(m *Message) int64 {
 // mu is held.
 func (q *Queue) tidy() {
 	if !q.ruled || q.deleted {
+		return
+	}
+	if q.delay != nil {
+		q.delay.collect(q)
 		return
 	}
 	for q.rules.Overflow == DropHead && q.ready.count > 0 && q.rules.over(q.ready.count, q.ready.bytes) {

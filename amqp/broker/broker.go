@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/warrenmq/warren/amqp/auth"
-	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/exchange/immutable"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/frames/compat"
@@ -151,6 +150,9 @@ func (b *Broker) await(change func(done func(error)) (wait bool, err error)) err
 // Close stops deliveries beyond those under way, notes in the store which
 // messages were handed out, and closes it. Connections must be gone.
 func (b *Broker) Close() error {
+	for _, v := range b.VHosts() {
+		v.SetTracing(false)
+	}
 	b.pump.Close()
 	b.Clock.Stop()
 	if b.store == nil {
@@ -216,6 +218,7 @@ func (b *Broker) RemoveVHost(name string, done func(error)) (removed, wait bool)
 	if v == nil {
 		return false, false
 	}
+	v.SetTracing(false)
 	b.Users.DropVHost(name, nil)
 	wait = v.removeAll(done)
 	b.CloseSessions(func(i SessionInfo) bool { return i.VHost == name }, fmt.Sprintf("vhost '%s' is deleted", name))
@@ -257,10 +260,6 @@ func (v *VHost) removeAll(done func(error)) (wait bool) {
 	v.forgetPolicies(e)
 	e.remove(kindVHost, "")
 	return e.finish(done)
-}
-
-func (b *Broker) matcherOptions() exchange.Options {
-	return exchange.Options{NumbersByValue: compat.HeaderNumbersByValue.In(b.Profile)}
 }
 
 func (b *Broker) nextQueueID(durable bool) uint64 {

@@ -117,10 +117,11 @@ func (v *VHost) routeByName(r *Router, name string, keys []string, properties []
 		r.keys = append(r.keys, []byte(k))
 	}
 	clear(r.queues)
-	r.queues, r.visited, r.replies = r.queues[:0], r.visited[:0], 0
+	r.queues, r.visited, r.replies, r.kept = r.queues[:0], r.visited[:0], 0, 0
 	m := exchange.Message{RoutingKey: []byte(keys[0])}
 	if p, err := frames.ParseProperties(properties); err == nil {
 		m.Headers, _ = p.Headers()
+		m.Properties = &p
 	}
 	r.visit(v, t, r.node, &m)
 	r.distinct()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/warrenmq/warren/amqp/auth"
-	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/persist"
 	"github.com/warrenmq/warren/queue"
@@ -39,6 +38,9 @@ type (
 		AutoDelete bool   `json:"auto_delete"`
 		Internal   bool   `json:"internal"`
 		Arguments  []byte `json:"arguments"`
+		// The ids of the logs of its backlogs; 0 for none.
+		Delays  uint64 `json:"delays,omitempty"`
+		History uint64 `json:"history,omitempty"`
 	}
 	storedQueue struct {
 		Name        []byte `json:"name"`
@@ -58,7 +60,9 @@ type (
 )
 
 func exchangeDefinition(x *Exchange) storedExchange {
-	return storedExchange{[]byte(x.Name), x.Type, x.Durable, x.AutoDelete, x.Internal, x.Arguments.Append(nil)}
+	return storedExchange{
+		[]byte(x.Name), x.Type, x.Durable, x.AutoDelete, x.Internal, x.Arguments.Append(nil), x.delays.id(), x.history.id(),
+	}
 }
 
 func queueDefinition(q *Queue) storedQueue {
@@ -83,6 +87,7 @@ type recovery struct {
 	b        *Broker
 	bindings []persist.Definition // last, when both ends are there
 	queues   []*Queue
+	backlogs []*backlog
 	vhosts   map[string]*VHost
 	stale    []persist.Key // definitions that this profile does not keep
 	setUp    bool
@@ -103,6 +108,11 @@ func (b *Broker) recover() (setUp bool, err error) {
 	shared := map[*persist.Record]*queue.Message{}
 	for _, q := range r.queues {
 		if err := q.Recover(b.store.Log(q.ID), !b.store.CleanStart(), shared); err != nil {
+			return false, err
+		}
+	}
+	for _, l := range r.backlogs {
+		if err := l.recover(b, shared); err != nil {
 			return false, err
 		}
 	}
@@ -174,7 +184,7 @@ func (r *recovery) exchange(d persist.Definition) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := exchange.New[*destination](s.Type, exchange.Options{}); !ok {
+	if !isExchangeType(s.Type) {
 		return fmt.Errorf("exchange type %q is not known to this version", s.Type)
 	}
 	if !s.Durable && !transientExchangesSurvive.In(r.b.Profile) {
@@ -186,7 +196,13 @@ func (r *recovery) exchange(d persist.Definition) error {
 		if ae, has, err := alternateExchange(v.Name, x.Name, args); err == nil && has {
 			x.Alternate, x.HasAlternate = ae, true
 		}
+		x.delays, x.history = &backlog{number: s.Delays}, &backlog{number: s.History}
 		e.addExchange(x)
+		for _, l := range []*backlog{x.delays, x.history} {
+			if l != nil {
+				r.backlogs = append(r.backlogs, l)
+			}
+		}
 		return nil
 	})
 }
@@ -235,6 +251,9 @@ func (r *recovery) dropOrphans() {
 	for _, q := range r.queues {
 		known[q.ID] = true
 	}
+	for _, l := range r.backlogs {
+		known[l.number] = true
+	}
 	var orphans []*persist.Log
 	for _, id := range r.b.store.Logs() {
 		if !known[id] {
@@ -264,6 +283,9 @@ func (r *recovery) complete() {
 	r.b.vhosts.Store(&next)
 	for _, q := range r.queues {
 		q.Start()
+	}
+	for _, l := range r.backlogs {
+		l.queue.Start()
 	}
 }
 

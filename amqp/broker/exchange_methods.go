@@ -17,7 +17,7 @@ func (v *VHost) DeclareExchange(c *Client, m *frames.ExchangeDeclare, done func(
 	if m.Passive {
 		return false, v.checkExchangeExists(c, name)
 	}
-	if _, known := exchange.New[*destination](m.Type, exchange.Options{}); !known {
+	if !knownExchangeType(v.broker.Profile, m.Type) {
 		return false, unknownExchangeType(v.broker.Profile, m.Type)
 	}
 	if err := refuseDefaultExchange(name); err != nil {
@@ -69,7 +69,7 @@ func (v *VHost) newExchange(c *Client, name string, m *frames.ExchangeDeclare) (
 		}
 		x.Alternate, x.HasAlternate = ae, true
 	}
-	return x, nil
+	return x, orNil(checkExchangeArguments(v.broker.Profile, m.Type, m.Arguments))
 }
 
 func (v *VHost) checkExchangeExists(c *Client, name string) error {
@@ -140,15 +140,20 @@ type BindRequest struct {
 func (v *VHost) Bind(c *Client, r BindRequest, done func(error)) (wait bool, err error) {
 	return v.changeBinding(c, r, done, func(e *edit, b *Binding) (changed bool, err error) {
 		source, _ := e.next.exchanges.Get(b.Source)
-		if err := exchange.ValidateBinding(source.Type, b.Arguments); err != nil {
+		if err := v.checkBindingTo(source.Exchange, b); err != nil {
 			return false, err
 		}
-		if err := v.checkTopicWildcards(source.Type, b.Key); err != nil {
+		if err := v.checkTopicWildcards(source.routing, b.Key); err != nil {
 			return false, err
 		}
 		// Behind the arguments, as on the wire.
 		if q := b.destination.queue; q != nil {
 			if err := q.exclusiveTo(c); err != nil {
+				return false, err
+			}
+		}
+		if source.history != nil && v.bindings.get(b) == nil {
+			if err := v.replay(source.Exchange, b.destination); err != nil {
 				return false, err
 			}
 		}

@@ -79,6 +79,7 @@ type Event struct {
 	Redelivered bool
 	Nack        bool
 	Queues      int
+	Routed      []string // names of the queues of a publish, while its virtual host is traced
 	Code        uint16
 	Text        string
 	// Message is the message concerned; immutable. Nil in PublishAccepted of an

@@ -55,6 +55,9 @@ type Router struct {
 	keys    [][]byte
 	message exchange.Message // the one being routed: here, because it would escape from the stack
 	replies int              // reply names among the keys of this route
+	kept    int              // queues of this route that no client sees
+	// malformed: a delayed exchange could not read the x-delay header.
+	malformed bool
 
 	// The last route, and what it is valid for.
 	snapshot      *topology
@@ -83,7 +86,9 @@ func (v *VHost) Route(r *Router, c *Client, p *Publication) ([]*queue.Queue, err
 	}
 	p.exchange = r.node.Exchange
 	if !(r.cached && len(r.keys) == 0 && bytes.Equal(p.RoutingKey, r.key)) {
-		r.route(v, t, p)
+		if r.route(v, t, p); r.malformed {
+			return nil, crash()
+		}
 	}
 	p.Unroutable = v.unroutable(r)
 	return r.queues, nil
@@ -220,9 +225,10 @@ func (r *Router) senderSelected(p *Publication, headers frames.RawTable) error {
 // route when only exchange and key decided it.
 func (r *Router) route(v *VHost, t *topology, p *Publication) {
 	clear(r.queues)
-	r.queues, r.visited, r.replies = r.queues[:0], r.visited[:0], 0
+	r.queues, r.visited, r.replies, r.kept = r.queues[:0], r.visited[:0], 0, 0
+	r.malformed = false
 	headers, _ := p.Properties.Headers()
-	r.message = exchange.Message{RoutingKey: p.RoutingKey, Headers: headers}
+	r.message = exchange.Message{RoutingKey: p.RoutingKey, Headers: headers, Properties: &p.Properties}
 	r.key, r.cached = append(r.key[:0], p.RoutingKey...), len(r.keys) == 0
 	r.visit(v, t, r.node, &r.message)
 	r.message = exchange.Message{}
@@ -244,17 +250,13 @@ func (r *Router) visit(v *VHost, t *topology, x *exchangeNode, m *exchange.Messa
 		}
 		return
 	}
-	if x.Type == "headers" {
+	if !x.traits.KeyDecides || x.keeps {
 		r.cached = false
 	}
 	start := len(r.found)
-	r.found = x.matcher.Route(r.found, m)
-	own := m.RoutingKey
-	for _, key := range r.keys {
-		m.RoutingKey = key
-		r.found = x.matcher.Route(r.found, m)
+	if !x.keeps || !r.keep(x.Exchange, m) {
+		r.match(x, m)
 	}
-	m.RoutingKey = own
 	found := len(r.found)
 	for i := start; i < found; i++ {
 		d := r.found[i]
@@ -273,6 +275,20 @@ func (r *Router) visit(v *VHost, t *topology, x *exchangeNode, m *exchange.Messa
 			r.visit(v, t, ae, m)
 		}
 	}
+}
+
+// match appends where the bindings of one exchange lead.
+func (r *Router) match(x *exchangeNode, m *exchange.Message) {
+	r.found = x.matcher.Route(r.found, m)
+	if len(r.keys) == 0 || x.traits.ChoosesOne {
+		return
+	}
+	own := m.RoutingKey
+	for _, key := range r.keys {
+		m.RoutingKey = key
+		r.found = x.matcher.Route(r.found, m)
+	}
+	m.RoutingKey = own
 }
 
 // visitDefault: the routing key is the queue's name, or a reply name.

@@ -102,14 +102,14 @@ func (r *Router) visitReply(v *VHost, name []byte) (isReply bool) {
 // the requester has gone.
 func (v *VHost) unroutable(r *Router) bool {
 	if compat.RepliesCountAsRouted.In(v.broker.Profile) {
-		return len(r.queues) == 0 && r.replies == 0
+		return len(r.queues) == r.kept && r.replies == 0
 	}
-	return len(r.queues) <= r.replies && r.onlyReplies()
+	return len(r.queues) <= r.replies+r.kept && r.onlyReplies()
 }
 
 func (r *Router) onlyReplies() bool {
 	for _, q := range r.queues {
-		if !isReplyName(q.Name) {
+		if !isReplyName(q.Name) && !hidden(q) {
 			return false
 		}
 	}

@@ -27,6 +27,14 @@ type Exchange struct {
 	HasAlternate bool
 
 	destination *destination
+	// routing is the type that matches keys: for a delayed exchange that of its
+	// x-delayed-type, fanout for a recent history, else Type.
+	routing string
+	traits  exchange.Traits
+	keeps   bool // delays or history is there
+	// delays and history are queues that no client sees: messages whose time has
+	// not come, and the last ones for whoever binds later. See backlog.go.
+	delays, history *backlog
 }
 
 // destination is where a binding leads: a queue or an exchange. One pointer

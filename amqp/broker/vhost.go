@@ -26,6 +26,8 @@ type VHost struct {
 	policies atomic.Pointer[policySet]
 	settings atomic.Pointer[VHostSettings]
 	limits   atomic.Pointer[vhostLimits]
+	trace    atomic.Pointer[trace] // nil while the firehose is off; written under traceMu
+	traceMu  sync.Mutex
 
 	// unstored counts the durable changes that are on their way to the disk.
 	unstored atomic.Int64
@@ -169,7 +171,8 @@ func (e *edit) event(ev Event) {
 // addExchange puts a new exchange into the edit. Its type is known.
 func (e *edit) addExchange(x *Exchange) {
 	x.destination = &destination{exchange: x}
-	m, _ := exchange.New[*destination](x.Type, e.v.broker.matcherOptions())
+	e.v.equip(x)
+	m, _ := exchange.New[*destination](x.routing, e.v.broker.matcherOptions(x))
 	e.next.exchanges = e.next.exchanges.Set(x.Name, e.v.exchangeNode(x, m))
 	if e.v.keepsExchange(x) {
 		e.put(kindExchange, x.Name, exchangeDefinition(x))
@@ -206,7 +209,11 @@ func (v *VHost) keepsDestination(d *destination) bool {
 }
 
 func (b *Binding) matched() exchange.Binding[*destination] {
-	return exchange.Binding[*destination]{Destination: b.destination, Key: b.Key, Arguments: b.Arguments}
+	m := exchange.Binding[*destination]{Destination: b.destination, Key: b.Key, Arguments: b.Arguments, Name: "exchange/" + b.Destination()}
+	if b.ToQueue() {
+		m.Name = "queue/" + b.Destination()
+	}
+	return m
 }
 
 func (b *Binding) event(s Step) Event {
@@ -247,6 +254,7 @@ func (e *edit) removeExchange(x *Exchange) {
 	if e.v.keepsExchange(x) {
 		e.remove(kindExchange, x.Name)
 	}
+	e.dropBacklogs(x)
 	e.removeBindings(e.v.bindings.bySource[x.Name])
 	e.removeBindings(e.v.bindings.byDestination[x.destination])
 	if compat.TopicPermissionsGoWithExchange.In(e.v.broker.Profile) && !e.v.deleted {

@@ -140,6 +140,18 @@ var (
 
 	TopicPermissionsGoWithExchange = Row[bool]{"topic permissions for an exchange go when it is deleted", verified, false, true}
 
+	LocalRandomExchange = Row[bool]{"exchange type x-local-random is known", verified, false, true}
+
+	MaxHashWeight = Row[int64]{"highest weight of a binding to an x-consistent-hash exchange; 0 = any", verified, 0, 10000}
+
+	ReplayErrorNamed = Row[bool]{"x-recent-history bound to an exchange that leads nowhere: the 541 has a text and names the method", verified, false, true}
+
+	HistorySurvives = Row[bool]{"an x-recent-history exchange remembers over a restart", "RabbitMQ source: a table in memory, then Khepri", false, true}
+
+	DelayHeaderLong = Row[bool]{"the x-delay header of a message that was delayed is a 64-bit integer", "delayed message plugin's source, 3.10 and 4.2", false, true}
+
+	TraceHeadersSorted = Row[bool]{"the headers of a firehose message are sorted by key", verified, false, true}
+
 	LogExchange = Row[bool]{"amq.rabbitmq.log is declared in the default virtual host", verified, false, true}
 
 	PublisherDeathsCount = Row[bool]{"an x-death header that the publisher sent counts when the message is dead-lettered, instead of being replaced", verified, true, false}
