@@ -21,6 +21,9 @@ type Config struct {
 	// MaxPriority is the highest priority the queue tells apart; 0 is plain
 	// arrival order.
 	MaxPriority int
+	// Aging is after how many milliseconds a waiting message rises one
+	// priority; 0: never. It needs a Clock.
+	Aging int64
 	// ID is the incarnation id, unique in this process; for durable queues
 	// unique in the store.
 	ID uint64
@@ -67,8 +70,12 @@ type Queue struct {
 	arriving               int
 	arrivingBytes          int64
 	rules                  Rules
-	ruled                  bool      // something can expire or overflow: tidy has work
-	single                 *Consumer // the active one of a queue with a single active consumer
+	ruled                  bool       // something can expire or overflow: tidy has work
+	single                 *Consumer  // the active one of a queue with a single active consumer
+	elected                int        // active consumers, where rules.MaxActive limits them
+	idlers                 int        // consumers with an Idler
+	waiters                []roomWait // publishers that wait for room
+	offering               bool       // the pump has a roomOffer as a task
 	quorum                 quorumState
 	dead                   []Dead // waits to be dead-lettered
 	burying                bool   // the pump has the burial as a task
@@ -104,6 +111,7 @@ var (
 func New(c Config) *Queue {
 	q := &Queue{Config: c, nextSeq: 1}
 	q.ready = q.emptyOrder()
+	q.ready.priorities = newLevels(&q.Config)
 	rules := NoRules()
 	if c.Rules != nil {
 		rules = *c.Rules
@@ -127,6 +135,7 @@ const (
 	Taken   Outcome = iota
 	Gone            // the queue has been deleted
 	Refused         // the queue is full and refuses more
+	Full            // the queue is full and has its publishers wait: see AwaitRoom
 )
 
 // Publish takes a message: to the consumer whose turn it is when nothing
@@ -138,16 +147,16 @@ func (q *Queue) Publish(m *Message) Outcome {
 	if q.deleted {
 		return Gone
 	}
-	if q.ruled && q.refuses(m) {
-		q.turnAway(m)
-		return Refused
+	if q.ruled {
+		if q.block(m) {
+			return Full
+		}
+		if q.refuses(m) {
+			q.turnAway(m)
+			return Refused
+		}
 	}
-	e := q.admit(m)
-	if e.Journaled {
-		q.Journal.Append(e.Seq, m.record, meta(&e))
-	}
-	q.place(e, false)
-	q.tidy()
+	q.take(m)
 	return Taken
 }
 
@@ -163,6 +172,7 @@ func (q *Queue) admit(m *Message) Entry {
 	e := Entry{Message: m, Seq: q.nextSeq, Journaled: q.Keeps(m)}
 	if q.MaxPriority > 0 {
 		e.Priority = q.priorityOf(m)
+		q.born(e.Seq)
 	}
 	if m.Expiration >= 0 || q.rules.TTL >= 0 {
 		e.Expiry = q.expiryOf(m)
@@ -206,6 +216,9 @@ func (q *Queue) offer(c *Consumer, e *Entry) bool {
 	}
 	q.rota.served(c)
 	q.delivered.Add(1)
+	if q.MaxPriority > 0 {
+		q.handedOut(e)
+	}
 	if !c.NoAck {
 		q.unacked++
 		q.quorum.reigned++
@@ -231,6 +244,9 @@ func (q *Queue) flushSettled() {
 // mu is held.
 func (q *Queue) drain(bound int) (more bool) {
 	defer q.flushSettled()
+	if q.MaxPriority > 0 {
+		q.tick()
+	}
 	for q.ready.count > 0 {
 		c := q.rota.next()
 		if c == nil {
@@ -268,6 +284,8 @@ func (q *Queue) serve() {
 	}
 	if q.drain(deliverBound) {
 		q.wake()
+	} else {
+		q.tellIdle()
 	}
 	q.tidy()
 }
@@ -277,16 +295,18 @@ func (q *Queue) Run() (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.drain(pumpBound) {
+		q.offerRoom()
 		return true
 	}
 	q.pumping = false
+	q.tellIdle()
 	q.tidy()
 	return false
 }
 
 // AddConsumer registers a consumer, not yet served: the caller sends
 // consume-ok and then calls Resume. ErrExclusive when it or another is
-// exclusive and the queue has a consumer; ErrDeleted.
+// exclusive and the queue has a consumer; ErrDeleted; a FullError.
 func (q *Queue) AddConsumer(c *Consumer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -296,6 +316,9 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	case q.exclusive != nil, c.Exclusive && (len(q.consumers) > 0 || q.rules.SingleActive):
 		return ErrExclusive
 	}
+	if err := q.crowded(); err != nil {
+		return err
+	}
 	c.queue = q
 	q.consumers = append(q.consumers, c)
 	if q.single == nil && q.rules.SingleActive {
@@ -303,6 +326,10 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 		q.enthroned()
 	}
 	q.contend()
+	q.elect(c)
+	if c.Idler != nil {
+		q.idlers++
+	}
 	q.served = true
 	if c.Exclusive {
 		q.exclusive = c
@@ -321,6 +348,8 @@ func (q *Queue) Resume(c *Consumer) {
 	if q.mayServe(c) {
 		q.rota.enter(c)
 		q.serve()
+	} else if c.Idler != nil {
+		c.Idler.Idle(c)
 	}
 }
 
@@ -337,11 +366,15 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 	c.queue = nil
 	if i := slices.Index(q.consumers, c); i >= 0 {
 		q.consumers = slices.Delete(q.consumers, i, i+1)
+		if c.Idler != nil {
+			q.idlers--
+		}
 	}
 	if q.exclusive == c {
 		q.exclusive = nil
 	}
 	q.succeed(c)
+	q.replace(c)
 	q.contend()
 	if len(q.consumers) == 0 {
 		q.touch()
@@ -359,6 +392,9 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 		return e, 0, false, ErrDeleted
 	}
 	q.touch()
+	if q.MaxPriority > 0 {
+		q.tick()
+	}
 	q.tidy()
 	if q.ready.count == 0 {
 		return e, 0, false, nil
@@ -366,6 +402,9 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	e = q.ready.pop()
 	q.tidy()
 	q.delivered.Add(1)
+	if q.MaxPriority > 0 {
+		q.handedOut(&e)
+	}
 	if !noAck {
 		q.unacked++
 	} else if e.Journaled {
@@ -422,6 +461,7 @@ func (q *Queue) Purge() (count int, journaled bool) {
 	count += q.purgeDelayed()
 	journaled = len(q.settled) > 0
 	q.flushSettled()
+	q.offerRoom()
 	return count, journaled
 }
 
@@ -454,6 +494,7 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	q.consumers, q.exclusive, q.single = nil, nil, nil
 	q.ready = q.emptyOrder()
 	q.quorum.delayed.entries = nil
+	q.offerRoom()
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)

@@ -93,7 +93,7 @@ func (t *Transaction) refused() bool {
 	more := map[*Queue][2]int64{}
 	for _, e := range t.Enqueues {
 		for _, q := range e.Queues {
-			if q.deleted || q.rules.Overflow == DropHead || !q.rules.limited() {
+			if q.deleted || q.rules.drops() || !q.rules.limited() {
 				continue
 			}
 			if q.Quorum != nil {

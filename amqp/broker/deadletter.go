@@ -38,6 +38,7 @@ func rulesOf(args frames.Table) (queue.Rules, *deadLetter) {
 			r.SingleActive, _ = f.Value.(bool)
 		}
 	}
+	extraRules(args, &r)
 	dl := deadLetterOf(args)
 	r.DeadLetters = dl != nil
 	return r, dl
@@ -49,6 +50,10 @@ func overflowOf(v any) queue.Overflow {
 		return queue.RejectPublish
 	case "reject-publish-dlx":
 		return queue.RejectPublishAndBury
+	case overflowDropLowest:
+		return queue.DropLowest
+	case overflowBlockPublishers:
+		return queue.BlockPublishers
 	}
 	return queue.DropHead
 }

@@ -170,6 +170,7 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	if typ == typeQuorum {
 		asQuorum(v.broker.Profile, &config)
 	}
+	config.Aging = priorityAging(config.Arguments)
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
 	rules := v.firstPolicies(q, &config)
 	if q.stored {
@@ -292,6 +293,10 @@ func (v *VHost) CheckConsume(q *Queue, args frames.Table) (priority int, err err
 func (v *VHost) ConsumeRefused(name string, err error) error {
 	if errors.Is(err, queue.ErrExclusive) {
 		return frames.Errorf(frames.AccessRefused, "%s in exclusive use", queueText(v.Name, name))
+	}
+	var full *queue.FullError
+	if errors.As(err, &full) {
+		return consumersFull(v.Name, name, full)
 	}
 	return noQueue(v.Name, name)
 }
