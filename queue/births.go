@@ -5,9 +5,10 @@ import "sort"
 // births knows when the messages of a queue came, without a word of memory
 // for each: sequence numbers rise with time, so a list of "from this number
 // on, since this moment" says it. The list is bounded: what no waiting message
-// needs is dropped, and when that is not enough every second mark goes, so
-// that the moments get coarser the further apart the messages are. A message
-// is never taken for younger than it is by that. Guarded by the queue's mutex.
+// needs is dropped, and when that is not enough marks that are close together
+// become one, so that the moments get coarser the further apart the messages
+// are. A message is never taken for younger than it is by that, and for older
+// by less than two granules. Guarded by the queue's mutex.
 type births struct {
 	runs    []birth
 	most    int   // marks to keep
@@ -56,12 +57,14 @@ func (b *births) trim(now int64, oldest uint64) {
 		b.runs = append(b.runs[:0], b.runs[drop:]...)
 	}
 	for len(b.runs) > b.most/2 {
-		kept := b.runs[:0]
-		for i := 0; i < len(b.runs); i += 2 {
-			kept = append(kept, b.runs[i])
+		b.granule *= 2
+		kept := b.runs[:1]
+		for _, r := range b.runs[1:] {
+			if r.at-kept[len(kept)-1].at >= b.granule {
+				kept = append(kept, r)
+			}
 		}
 		b.runs = kept
-		b.granule *= 2
 	}
 }
 
