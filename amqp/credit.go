@@ -142,10 +142,14 @@ func (c *consumer) ownCredit() bool {
 	return c.NoAck || c.late == 0 && (c.prefetch == 0 || c.unacked < c.prefetch) && c.batching.allows(c.unacked)
 }
 
-// refused notes that a consumer has to be served again once it has credit.
-// channel.mu is held.
+// refused notes that a consumer has to be served again once it has credit. One
+// that is at a limit of its own leaves the shared credit to those below it.
+// Called with the queue's lock held; channel.mu is held.
 func (c *consumer) refused() {
 	c.starved, c.eager = true, c.ranked
+	if c.ranked && !c.ownCredit() {
+		c.ch.wakeStarved()
+	}
 }
 
 // left forgets the credit of a consumer that is the channel's no more: those
