@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/warrenmq/warren/frames"
@@ -242,4 +243,87 @@ func TestChannelPriorityHoldsNobodyUp(t *testing.T) {
 	c.close()
 	other.close()
 	s.clean()
+}
+
+// loaded is a connection's consumers under load: every delivery is
+// acknowledged by itself, in no order.
+type loaded struct {
+	c      *client
+	tags   map[uint16][]uint64
+	random *rand.Rand
+}
+
+func (l *loaded) deliver() {
+	on, m := l.c.method()
+	d, ok := m.(*frames.BasicDeliver)
+	if !ok {
+		l.c.t.Fatalf("got %#v", m)
+	}
+	l.c.body(on)
+	l.tags[on] = append(l.tags[on], d.DeliveryTag)
+}
+
+// settle acknowledges or returns one of the deliveries of a channel; true: it
+// has ended.
+func (l *loaded) settle(on uint16) (ended bool) {
+	tags := l.tags[on]
+	i := l.random.IntN(len(tags))
+	tag := tags[i]
+	l.tags[on] = append(tags[:i], tags[i+1:]...)
+	if l.random.IntN(8) == 0 {
+		l.c.send(on, &frames.BasicReject{DeliveryTag: tag, Requeue: true})
+		return false
+	}
+	l.c.send(on, &frames.BasicAck{DeliveryTag: tag})
+	return true
+}
+
+// Shared credit, ranks, thresholds and limits of all kinds at once, with
+// publishers on other connections: every message comes, whatever order the
+// client acknowledges in, and whenever it holds on to all it may have.
+func TestSharedCreditUnderLoad(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			s := startSite(t, nil, Options{MaxUnacked: []int{0, 7}[seed%2]}).listen()
+			c := s.connect().open(1, 2)
+			const queues, each = 6, 300
+			for i := range queues {
+				on := uint16(1 + i%2)
+				q := fmt.Sprint("q", i)
+				c.declare(1, q, false)
+				call[*frames.BasicQosOk](c, on, &frames.BasicQos{PrefetchCount: uint16(1 + random.IntN(4))})
+				var arguments frames.Table
+				if random.IntN(3) > 0 {
+					arguments = append(arguments, ranked(int32(random.IntN(3))))
+				}
+				if random.IntN(2) > 0 {
+					arguments = append(arguments, frames.Field{Key: "x-flow-threshold", Value: int32(1 + random.IntN(100))})
+				}
+				call[*frames.BasicConsumeOk](c, on, &frames.BasicConsume{Queue: q, ConsumerTag: q, Arguments: arguments})
+			}
+			for on := range uint16(2) {
+				call[*frames.BasicQosOk](c, on+1, &frames.BasicQos{PrefetchCount: uint16(1 + random.IntN(5)), Global: true})
+			}
+			for i := range queues {
+				p := s.connect().open(1)
+				p.fillQueue(fmt.Sprint("q", i), each)
+			}
+			l := &loaded{c: c, tags: map[uint16][]uint64{}, random: random}
+			for ended := 0; ended < queues*each; {
+				on := uint16(1 + random.IntN(2))
+				if len(l.tags[1])+len(l.tags[2]) == 0 || len(l.tags[on]) == 0 {
+					if len(l.tags[3-on]) == 0 {
+						l.deliver() // nothing is held: something must come
+						continue
+					}
+					on = 3 - on
+				}
+				if l.settle(on) {
+					ended++
+				}
+			}
+			c.close()
+		})
+	}
 }
