@@ -41,6 +41,10 @@ type Config struct {
 	// it is to be called. On a goroutine of the pump, with no lock held. It ends
 	// with a Transaction that settles the entries.
 	Bury func(q *Queue, dead []Dead)
+	// Funeral rewrites dead messages of the queue and finds the queues they go
+	// to, for a transaction that their deaths are part of; without dead
+	// lettering there are none. Called with no lock held.
+	Funeral func(q *Queue, dead []Dead) []Enqueue
 	// Lapsed deletes a queue whose Rules.Expires has passed. On a goroutine of
 	// the pump.
 	Lapsed func(q *Queue)

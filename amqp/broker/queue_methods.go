@@ -178,6 +178,7 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	}
 	config.Rules = &rules
 	config.Bury = func(_ *queue.Queue, dead []queue.Dead) { v.bury(q, q.deadLetter.Load(), dead) }
+	config.Funeral = func(_ *queue.Queue, dead []queue.Dead) []queue.Enqueue { return v.funerals(q, q.deadLetter.Load(), dead) }
 	config.Lapsed = func(*queue.Queue) { v.lapse(q) }
 	q.Queue = queue.New(config)
 	q.destination = &destination{queue: q}
