@@ -28,10 +28,10 @@ type relay struct {
 // relayTag keeps deliveries of one length.
 const relayTag = "t"
 
-func startRelay(t testing.TB, s *site, size int, acks bool) *relay {
+func startRelay(t testing.TB, s *site, size int, acks bool, arguments ...frames.Field) *relay {
 	t.Helper()
 	p, c := s.connect().open(1), s.connect().open(1)
-	p.declare(1, "q", false)
+	call[*frames.QueueDeclareOk](p, 1, &frames.QueueDeclare{Queue: "q", Arguments: arguments})
 	call[*frames.BasicQosOk](c, 1, &frames.BasicQos{PrefetchCount: 2000})
 	call[*frames.BasicConsumeOk](c, 1, &frames.BasicConsume{Queue: "q", ConsumerTag: relayTag, NoAck: !acks})
 	r := &relay{publisher: p.socket, consumer: c.socket, count: 500, acks: acks}

@@ -39,6 +39,8 @@ type channel struct {
 	tx         *transaction // nil: not transactional
 	parked     *parking     // waits for the store or a delay
 	dirty      bool         // in conn.dirty
+	holds      int          // copies of publishes that wait for room in a queue
+	leaving    *parking     // channel.close waits for them
 	taken      []unackedItem
 	entries    []queue.Entry
 	resumable  []*consumer
@@ -48,6 +50,7 @@ type channel struct {
 	nextTag         uint64
 	unacked         unackedList
 	consumers       map[string]*consumer
+	ranked          int // consumers with an x-channel-priority
 	globalPrefetch  int // basic.qos global; 0 is no limit
 	consumerUnacked int // deliveries to consumers, not basic.get
 	confirms        confirms
@@ -146,7 +149,10 @@ func (ch *channel) sendClose(fe *frames.Error) {
 
 // closedByClient does channel.close: unacknowledged messages are back in
 // their queues before close-ok is sent. conn.mu is held.
-func (ch *channel) closedByClient(*frames.ChannelClose) error {
+func (ch *channel) closedByClient(m *frames.ChannelClose) error {
+	if ch.holds > 0 {
+		return ch.closeHeld(func() error { return ch.closedByClient(m) })
+	}
 	ch.terminate()
 	ch.c.forget(ch)
 	ch.c.out.send(&ch.position, ch.id, &frames.ChannelCloseOk{})
@@ -169,6 +175,7 @@ func (ch *channel) terminate() {
 // consumer of another, and be lost with it. conn.mu is held.
 func (ch *channel) seal() bool {
 	ch.unpark()
+	ch.dropHeld()
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed {
@@ -205,6 +212,7 @@ func (ch *channel) dismiss() estate {
 			e.abandoned = append(e.abandoned, c.q)
 		}
 		ch.c.out.forget(c)
+		ch.c.allowance.forget(c)
 		ch.observeConsumer(broker.ConsumerRemoved, c)
 	}
 	return e
@@ -215,6 +223,9 @@ func (ch *channel) dismiss() estate {
 func (e *estate) giveUp() {
 	ch := e.ch
 	ch.giveBack(e.items, lost)
+	for _, c := range ch.c.allowance.give(nil, consumerItems(e.items)) {
+		c.resume()
+	}
 	for _, q := range e.abandoned {
 		ch.c.vhost.ConsumerGone(q)
 	}

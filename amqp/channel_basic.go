@@ -64,6 +64,7 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments,
 	}}
 	c.Sink = c
+	c.newCredit()
 	if err := ch.addConsumer(c); err != nil {
 		return v.ConsumeRefused(name, err)
 	}
@@ -105,11 +106,15 @@ func (ch *channel) addConsumer(c *consumer) error {
 		ch.consumers = map[string]*consumer{}
 	}
 	ch.consumers[c.Tag] = c
+	if c.ranked {
+		ch.ranked++
+	}
 	ch.mu.Unlock()
 	err := c.q.AddConsumer(&c.Consumer)
 	if err != nil {
 		ch.mu.Lock()
 		delete(ch.consumers, c.Tag)
+		ch.left(c)
 		ch.mu.Unlock()
 	}
 	return err
@@ -145,7 +150,9 @@ func (ch *channel) cancelOk(m *frames.BasicCancelOk) error {
 func (ch *channel) removeConsumer(tag string) (known bool) {
 	ch.mu.Lock()
 	c := ch.consumers[tag]
-	delete(ch.consumers, tag)
+	if delete(ch.consumers, tag); c != nil {
+		ch.left(c)
+	}
 	ch.mu.Unlock()
 	if c == nil {
 		return false

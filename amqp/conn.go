@@ -34,12 +34,13 @@ const (
 // conn is one client connection.
 type conn struct {
 	// Immutable.
-	server *Server
-	socket net.Conn
-	name   string // "HOST:PORT -> HOST:PORT"
-	log    *slog.Logger
-	out    outbox
-	info   atomic.Pointer[broker.SessionInfo] // set when the connection is open
+	server    *Server
+	socket    net.Conn
+	name      string // "HOST:PORT -> HOST:PORT"
+	log       *slog.Logger
+	out       outbox
+	allowance allowance                          // of unacknowledged deliveries
+	info      atomic.Pointer[broker.SessionInfo] // set when the connection is open
 
 	// Owned by the reader goroutine.
 	reader *frames.Reader
@@ -64,6 +65,9 @@ type conn struct {
 	parkedBytes int        // of frames behind parked channels
 	timers      []*queue.Timer
 	tornDown    bool
+	holdings    map[*queue.Queue]*holding // publishes that wait for room in a queue
+	blocked     map[blockCause]struct{}   // why publishes wait
+	leaves      bool                      // the client has closed it; publishes wait
 }
 
 // capabilities of the client that the server acts on.
@@ -96,6 +100,7 @@ func newConn(s *Server, socket net.Conn) *conn {
 	}
 	c.log = s.log.With("connection", c.name)
 	c.resumed.L = &c.mu
+	c.allowance.most = s.options.MaxUnacked
 	c.client = broker.Client{Owner: c, Connection: c.name}
 	c.out.init(socket, &s.budget, &s.late)
 	c.out.onRoom = func(starved []*consumer) { s.broker.Pump().Schedule(&refill{starved}) }

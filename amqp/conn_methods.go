@@ -236,6 +236,10 @@ func (c *conn) stopHandshakeTimer() {
 // closedByClient does connection.close: everything of the connection is gone
 // before close-ok is sent. mu is held.
 func (c *conn) closedByClient() {
+	if len(c.holdings) > 0 {
+		c.closeHeld()
+		return
+	}
 	c.endChannels()
 	c.out.sendLast(&frames.ConnectionCloseOk{})
 	c.finish()

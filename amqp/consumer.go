@@ -14,6 +14,8 @@ type consumer struct {
 	q        *broker.Queue
 	prefetch int // most unacknowledged deliveries; 0 is no limit
 	limit    limit
+	batching
+	ranking
 
 	// Guarded by channel.mu.
 	announced bool // consume-ok was sent
@@ -25,6 +27,9 @@ type consumer struct {
 
 	// Guarded by the outbox's mutex.
 	starvedAt int // place in outbox.starved, from 1; 0 is none
+
+	// Guarded by the connection's allowance.
+	waits bool // for the connection's limit
 }
 
 // credit says whether prefetch allows another delivery. channel.mu is held.
@@ -33,8 +38,7 @@ func (c *consumer) credit() bool {
 		return true
 	}
 	ch := c.ch
-	return c.late == 0 && (c.prefetch == 0 || c.unacked < c.prefetch) &&
-		(ch.globalPrefetch == 0 || ch.consumerUnacked < ch.globalPrefetch)
+	return c.ownCredit() && (ch.globalPrefetch == 0 || ch.consumerUnacked < ch.globalPrefetch) && !ch.givesWay(c)
 }
 
 // Deliver implements queue.Sink: it is called with the queue's lock held.
@@ -46,7 +50,7 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 		return false
 	}
 	if !c.credit() {
-		c.starved = true
+		c.refused()
 		return false
 	}
 	sent := true
@@ -56,7 +60,13 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 			return false
 		}
 	}
+	if !c.NoAck && !ch.c.allowance.take(c) {
+		c.eager = c.ranked
+		return false
+	}
 	if sent && !ch.c.out.deliver(c, ch.nextTag, c.q.Counted(ch.c.server.broker.Profile, e, false)) {
+		c.eager = c.ranked
+		ch.returnAllowance(c)
 		return false
 	}
 	ch.observeDelivery(c, e)
@@ -64,6 +74,7 @@ func (c *consumer) Deliver(_ *queue.Consumer, e *queue.Entry) bool {
 		ch.unacked.push(unackedItem{tag: ch.nextTag, q: c.q, consumer: c, entry: *e, limit: c.limit})
 		ch.watchDelivery(c.limit)
 		c.unacked++
+		c.took(c.unacked, c.prefetch)
 		ch.consumerUnacked++
 	}
 	ch.nextTag++
@@ -87,7 +98,7 @@ func (c *consumer) Cancelled(*queue.Consumer) {
 func (ch *channel) announce(c *consumer) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	c.announced = true
+	c.announced, c.eager = true, c.ranked
 	if c.gone {
 		ch.queueGone(c)
 	}
@@ -100,6 +111,7 @@ func (ch *channel) queueGone(c *consumer) {
 		return
 	}
 	delete(ch.consumers, c.Tag)
+	ch.left(c)
 	ch.c.out.forget(c)
 	if ch.c.can.cancelNotify {
 		ch.c.out.send(&ch.position, ch.id, &frames.BasicCancel{ConsumerTag: c.Tag, NoWait: true})
@@ -114,6 +126,9 @@ func (c *consumer) resume() { c.q.Resume(&c.Consumer) }
 // ch.resumable the consumers that can go on because of it. conn.mu and
 // channel.mu are held.
 func (ch *channel) release(items []unackedItem) {
+	if ch.c.allowance.most > 0 {
+		ch.resumable = ch.c.allowance.give(ch.resumable, consumerItems(items))
+	}
 	for i := range items {
 		c := items[i].consumer
 		if c == nil {
@@ -132,6 +147,9 @@ func (ch *channel) release(items []unackedItem) {
 	}
 	if ch.globalPrefetch > 0 {
 		ch.collectStarved()
+	}
+	if ch.ranked > 0 {
+		byRank(ch.resumable)
 	}
 }
 

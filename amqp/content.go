@@ -172,9 +172,12 @@ func (ch *channel) accepted(queues []*queue.Queue, body []byte, owned bool) erro
 // is safe. conn.mu is held.
 func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) {
 	if !keeps(m, queues) {
-		if publish(m, queues) {
+		switch taken, p := ch.offer(m, queues); {
+		case p != nil:
+			p.seq = seq
+		case taken:
 			ch.confirmNow(seq)
-		} else {
+		default:
 			ch.refuseNow(seq)
 		}
 		return
@@ -186,26 +189,41 @@ func (ch *channel) enqueue(m *queue.Message, queues []*queue.Queue, seq uint64) 
 		record.Init(m, ch, seq)
 	}
 	record.Hold()
-	if !publish(m, queues) {
-		ch.refuseNow(seq) // the first outcome counts: a copy that is stored changes nothing
-	}
 	store := ch.c.server.broker.Store()
-	record.Release(store)
+	if taken, p := ch.offer(m, queues); p != nil {
+		p.seq, p.stored = seq, true
+	} else {
+		if !taken {
+			ch.refuseNow(seq) // the first outcome counts: a copy that is stored changes nothing
+		}
+		record.Release(store)
+	}
 	if guarded {
 		store.Barrier(&ch.acks, seq)
 	}
 }
 
-// publish gives the message to its queues. False: one of them is full and
-// refused it; the others keep their copies, as in RabbitMQ.
-func publish(m *queue.Message, queues []*queue.Queue) bool {
-	taken := true
+// offer gives the message to its queues. Not taken: one of them is full and
+// refused it; the others keep their copies, as in RabbitMQ. p is not nil when
+// copies wait for room in a queue; its outcome comes with the last of them.
+// conn.mu is held.
+func (ch *channel) offer(m *queue.Message, queues []*queue.Queue) (taken bool, p *pending) {
+	taken = true
 	for _, q := range queues {
-		if q.Publish(m) == queue.Refused {
+		switch q.Publish(m) {
+		case queue.Refused:
 			taken = false
+		case queue.Full:
+			if p == nil {
+				p = &pending{m: m}
+			}
+			ch.hold(p, q)
 		}
 	}
-	return taken
+	if p != nil {
+		p.refused = !taken
+	}
+	return taken, p
 }
 
 // keeps says whether one of the queues keeps the message on disk.

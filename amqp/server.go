@@ -45,6 +45,9 @@ type Options struct {
 	// CertLoginFrom is the source of the user name for SASL EXTERNAL: see
 	// auth.MechanismOptions.
 	CertLoginFrom string
+	// MaxUnacked bounds the deliveries to consumers that a connection has not
+	// acknowledged yet, on all its channels together; 0 is no limit.
+	MaxUnacked int
 	// Version is Warren's own version, shown in server-properties.
 	Version string
 }

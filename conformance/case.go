@@ -14,6 +14,8 @@ const (
 	Timing Class = "timing"
 	// Management needs the HTTP management API.
 	Management Class = "management"
+	// Own is what Warren has and RabbitMQ has not; such a case is for Warren alone.
+	Own Class = "own"
 )
 
 // Profiles of the broker under test: which RabbitMQ it should behave as.
@@ -57,6 +59,7 @@ func All() []Case {
 		policyCases(), vhostLimitCases(),
 		quorumCases(), consumerTimeoutCases(),
 		choosingCases(), historyCases(), delayedCases(), traceCases(),
+		subscriptionCases(), activeConsumerCases(), overflowModeCases(), flowThresholdCases(), agingCases(), ownArgumentCases(),
 	)
 }
 
@@ -64,7 +67,7 @@ func All() []Case {
 // no administrator. Classes, when given, narrow the choice.
 func Select(target Target, classes ...Class) (chosen []Case, needAdmin int) {
 	for _, c := range All() {
-		if !c.In(target.Profile) || len(classes) > 0 && !slices.Contains(classes, c.Class) {
+		if !c.In(target.Profile) || c.Class == Own && !target.Warren || len(classes) > 0 && !slices.Contains(classes, c.Class) {
 			continue
 		}
 		if (c.NeedsAdmin || c.Class == Management) && target.Admin == nil {

@@ -29,11 +29,13 @@ type Consumer struct {
 	Priority  int // x-priority; higher is served first while it has credit
 	Arguments frames.Table
 	Sink      Sink
+	Idler     Idler // nil: nobody needs to know
 
 	// Guarded by the queue's mutex.
 	queue      *Queue
 	active     bool // in the ring of its priority: may be offered messages
 	begun      bool // its client knows of it: consume-ok was sent, Resume called
+	elected    bool // active, where Rules.MaxActive limits how many are
 	prev, next *Consumer
 }
 

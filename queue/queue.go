@@ -21,6 +21,9 @@ type Config struct {
 	// MaxPriority is the highest priority the queue tells apart; 0 is plain
 	// arrival order.
 	MaxPriority int
+	// Aging is after how many milliseconds a waiting message rises one
+	// priority; 0: never. It needs a Clock.
+	Aging int64
 	// ID is the incarnation id, unique in this process; for durable queues
 	// unique in the store.
 	ID uint64
@@ -38,6 +41,10 @@ type Config struct {
 	// it is to be called. On a goroutine of the pump, with no lock held. It ends
 	// with a Transaction that settles the entries.
 	Bury func(q *Queue, dead []Dead)
+	// Funeral rewrites dead messages of the queue and finds the queues they go
+	// to, for a transaction that their deaths are part of; without dead
+	// lettering there are none. Called with no lock held.
+	Funeral func(q *Queue, dead []Dead) []Enqueue
 	// Lapsed deletes a queue whose Rules.Expires has passed. On a goroutine of
 	// the pump.
 	Lapsed func(q *Queue)
@@ -67,8 +74,12 @@ type Queue struct {
 	arriving               int
 	arrivingBytes          int64
 	rules                  Rules
-	ruled                  bool      // something can expire or overflow: tidy has work
-	single                 *Consumer // the active one of a queue with a single active consumer
+	ruled                  bool       // something can expire or overflow: tidy has work
+	single                 *Consumer  // the active one of a queue with a single active consumer
+	elected                int        // active consumers, where rules.MaxActive limits them
+	idlers                 int        // consumers with an Idler
+	waiters                []roomWait // publishers that wait for room
+	offering               bool       // the pump has a roomOffer as a task
 	quorum                 quorumState
 	delay                  *delay // immutable; nil but in a queue of messages that wait for their time
 	dead                   []Dead // waits to be dead-lettered
@@ -105,6 +116,7 @@ var (
 func New(c Config) *Queue {
 	q := &Queue{Config: c, nextSeq: 1}
 	q.ready = q.emptyOrder()
+	q.ready.priorities = newLevels(&q.Config)
 	rules := NoRules()
 	if c.Rules != nil {
 		rules = *c.Rules
@@ -128,6 +140,7 @@ const (
 	Taken   Outcome = iota
 	Gone            // the queue has been deleted
 	Refused         // the queue is full and refuses more
+	Full            // the queue is full and has its publishers wait: see AwaitRoom
 )
 
 // Publish takes a message: to the consumer whose turn it is when nothing
@@ -139,16 +152,16 @@ func (q *Queue) Publish(m *Message) Outcome {
 	if q.deleted {
 		return Gone
 	}
-	if q.ruled && q.refuses(m) {
-		q.turnAway(m)
-		return Refused
+	if q.ruled {
+		if q.block(m) {
+			return Full
+		}
+		if q.refuses(m) {
+			q.turnAway(m)
+			return Refused
+		}
 	}
-	e := q.admit(m)
-	if e.Journaled {
-		q.Journal.Append(e.Seq, m.record, meta(&e))
-	}
-	q.place(e, false)
-	q.tidy()
+	q.take(m)
 	return Taken
 }
 
@@ -164,6 +177,7 @@ func (q *Queue) admit(m *Message) Entry {
 	e := Entry{Message: m, Seq: q.nextSeq, Journaled: q.Keeps(m)}
 	if q.MaxPriority > 0 {
 		e.Priority = q.priorityOf(m)
+		q.born(e.Seq)
 	}
 	if m.Expiration >= 0 || q.rules.TTL >= 0 {
 		e.Expiry = q.expiryOf(m)
@@ -207,6 +221,9 @@ func (q *Queue) offer(c *Consumer, e *Entry) bool {
 	}
 	q.rota.served(c)
 	q.delivered.Add(1)
+	if q.MaxPriority > 0 {
+		q.handedOut(e)
+	}
 	if !c.NoAck {
 		q.unacked++
 		q.quorum.reigned++
@@ -232,6 +249,9 @@ func (q *Queue) flushSettled() {
 // mu is held.
 func (q *Queue) drain(bound int) (more bool) {
 	defer q.flushSettled()
+	if q.MaxPriority > 0 {
+		q.tick()
+	}
 	for q.ready.count > 0 {
 		c := q.rota.next()
 		if c == nil {
@@ -269,6 +289,8 @@ func (q *Queue) serve() {
 	}
 	if q.drain(deliverBound) {
 		q.wake()
+	} else {
+		q.tellIdle()
 	}
 	q.tidy()
 }
@@ -278,16 +300,18 @@ func (q *Queue) Run() (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.drain(pumpBound) {
+		q.offerRoom()
 		return true
 	}
 	q.pumping = false
+	q.tellIdle()
 	q.tidy()
 	return false
 }
 
 // AddConsumer registers a consumer, not yet served: the caller sends
 // consume-ok and then calls Resume. ErrExclusive when it or another is
-// exclusive and the queue has a consumer; ErrDeleted.
+// exclusive and the queue has a consumer; ErrDeleted; a FullError.
 func (q *Queue) AddConsumer(c *Consumer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -297,6 +321,9 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	case q.exclusive != nil, c.Exclusive && (len(q.consumers) > 0 || q.rules.SingleActive):
 		return ErrExclusive
 	}
+	if err := q.crowded(); err != nil {
+		return err
+	}
 	c.queue = q
 	q.consumers = append(q.consumers, c)
 	if q.single == nil && q.rules.SingleActive {
@@ -304,6 +331,10 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 		q.enthroned()
 	}
 	q.contend()
+	q.elect(c)
+	if c.Idler != nil {
+		q.idlers++
+	}
 	q.served = true
 	if c.Exclusive {
 		q.exclusive = c
@@ -322,6 +353,8 @@ func (q *Queue) Resume(c *Consumer) {
 	if q.mayServe(c) {
 		q.rota.enter(c)
 		q.serve()
+	} else if c.Idler != nil {
+		c.Idler.Idle(c)
 	}
 }
 
@@ -338,11 +371,15 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 	c.queue = nil
 	if i := slices.Index(q.consumers, c); i >= 0 {
 		q.consumers = slices.Delete(q.consumers, i, i+1)
+		if c.Idler != nil {
+			q.idlers--
+		}
 	}
 	if q.exclusive == c {
 		q.exclusive = nil
 	}
 	q.succeed(c)
+	q.replace(c)
 	q.contend()
 	if len(q.consumers) == 0 {
 		q.touch()
@@ -360,6 +397,9 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 		return e, 0, false, ErrDeleted
 	}
 	q.touch()
+	if q.MaxPriority > 0 {
+		q.tick()
+	}
 	q.tidy()
 	if q.ready.count == 0 {
 		return e, 0, false, nil
@@ -367,6 +407,9 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	e = q.ready.pop()
 	q.tidy()
 	q.delivered.Add(1)
+	if q.MaxPriority > 0 {
+		q.handedOut(&e)
+	}
 	if !noAck {
 		q.unacked++
 	} else if e.Journaled {
@@ -423,6 +466,7 @@ func (q *Queue) Purge() (count int, journaled bool) {
 	count += q.purgeDelayed()
 	journaled = len(q.settled) > 0
 	q.flushSettled()
+	q.offerRoom()
 	return count, journaled
 }
 
@@ -458,6 +502,7 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	if q.delay != nil {
 		q.delay.heap = nil
 	}
+	q.offerRoom()
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)

@@ -75,12 +75,12 @@ func TestRetryTypes(t *testing.T) {
 	}
 }
 
-// TestDelayHeap: entries come out by due time, and of one time in the order
+// TestRetryHeap: entries come out by due time, and of one time in the order
 // they were put off.
-func TestDelayHeap(t *testing.T) {
+func TestRetryHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h delayHeap
-		var model []delayed
+		var h retryHeap
+		var model []putOff
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if len(model) > 0 && rapid.Bool().Draw(t, "pop") {
 				if got := h.pop(); got.Seq != model[0].Seq {
@@ -92,8 +92,8 @@ func TestDelayHeap(t *testing.T) {
 			e := Entry{Seq: h.n + 1}
 			due := int64(rapid.IntRange(0, 9).Draw(t, "due"))
 			h.push(e, due)
-			model = append(model, delayed{Entry: e, due: due})
-			slices.SortStableFunc(model, func(a, b delayed) int { return cmp.Compare(a.due, b.due) })
+			model = append(model, putOff{Entry: e, due: due})
+			slices.SortStableFunc(model, func(a, b putOff) int { return cmp.Compare(a.due, b.due) })
 		}
 	})
 }

@@ -35,6 +35,8 @@ type readyOrder struct {
 	first  fifo  // goes before all levels: what came back to a quorum queue
 	// properties counts them in bytes.
 	properties bool
+	// priorities has what only a queue with priorities keeps; nil without.
+	priorities *levels
 }
 
 // level is one priority: arrivals in a FIFO, returned messages in a heap
@@ -86,6 +88,9 @@ func (r *readyOrder) levelOf(e Entry) *level {
 func (r *readyOrder) added(e Entry) {
 	r.count++
 	r.bytes += r.size(e.Message)
+	if r.priorities != nil {
+		r.priorities.counts[e.Priority].Ready++
+	}
 }
 
 // head is the next entry, which stays; nil when nothing waits. Valid until
@@ -96,6 +101,9 @@ func (r *readyOrder) head() *Entry {
 	}
 	if e := r.first.head(); e != nil {
 		return e
+	}
+	if r.ages() {
+		return r.agedHead()
 	}
 	for {
 		if e := r.levels[r.top].head(); e != nil {
@@ -118,6 +126,9 @@ func (r *readyOrder) pop() Entry {
 // head, whatever its priorities: what expired behind it waits its turn, as in
 // RabbitMQ.
 func (r *readyOrder) nextExpiry() int64 {
+	if r.ages() {
+		return r.agedExpiry()
+	}
 	if e := r.head(); e != nil {
 		return e.Expiry
 	}
@@ -126,6 +137,9 @@ func (r *readyOrder) nextExpiry() int64 {
 
 // popExpired removes the head if it has expired at now.
 func (r *readyOrder) popExpired(now int64) (Entry, bool) {
+	if r.ages() {
+		return r.popAgedExpired(now)
+	}
 	e := r.head()
 	if e == nil || e.Expiry == 0 || e.Expiry > now {
 		return Entry{}, false
@@ -137,6 +151,9 @@ func (r *readyOrder) popExpired(now int64) (Entry, bool) {
 func (r *readyOrder) left(e Entry) Entry {
 	r.count--
 	r.bytes -= r.size(e.Message)
+	if r.priorities != nil {
+		r.priorities.counts[e.Priority].Ready--
+	}
 	return e
 }
 

@@ -10,6 +10,8 @@ const (
 	DropHead             Overflow = iota // drop from the head until it fits
 	RejectPublish                        // refuse the new one
 	RejectPublishAndBury                 // refuse it, and dead-letter it
+	DropLowest                           // drop the oldest of the lowest priority until it fits
+	BlockPublishers                      // have whoever publishes wait for room
 )
 
 // Reason is why a message died.
@@ -60,6 +62,9 @@ type Rules struct {
 	// ConsumerTimeout is how long a consumer of a quorum queue may take to
 	// acknowledge, milliseconds; negative leaves it to the node's setting.
 	ConsumerTimeout int64
+	// MaxActive is how many consumers receive, 0 for all; MaxBackup how many
+	// more may wait to step in, -1 for any number.
+	MaxActive, MaxBackup int
 }
 
 // NoRules are the rules of a queue without any.
@@ -69,6 +74,9 @@ func NoRules() Rules {
 
 // limited says whether publishing can overfill the queue.
 func (r *Rules) limited() bool { return r.MaxLength >= 0 || r.MaxBytes >= 0 }
+
+// drops says whether a full queue makes room for a new message.
+func (r *Rules) drops() bool { return r.Overflow == DropHead || r.Overflow == DropLowest }
 
 // over says whether so many messages and bytes are too many.
 func (r *Rules) over(count int, bytes int64) bool {
@@ -81,7 +89,7 @@ func (q *Queue) refuses(m *Message) bool {
 	if q.Quorum != nil {
 		return q.refusesCounted()
 	}
-	return q.rules.Overflow != DropHead && q.rules.limited() &&
+	return !q.rules.drops() && q.rules.limited() &&
 		q.rules.over(q.ready.count+q.arriving+1, q.ready.bytes+q.arrivingBytes+int64(len(m.Content)))
 }
 
@@ -116,15 +124,14 @@ func (q *Queue) tidy() {
 		q.delay.collect(q)
 		return
 	}
-	for q.rules.Overflow == DropHead && q.ready.count > 0 && q.rules.over(q.ready.count, q.ready.bytes) {
-		q.kill(q.ready.pop(), MaxLength)
-	}
+	q.shrink()
 	q.expireHeads()
 	q.armExpiry()
 	q.flushSettled()
 	if q.Quorum != nil && q.rules.Overflow != DropHead {
 		q.noteFull()
 	}
+	q.offerRoom()
 }
 
 // expireBound is how many messages one pass lets expire; the next follows at
@@ -315,7 +322,7 @@ func (q *Queue) setRules(r Rules) {
 // only that one. mu is held.
 func (q *Queue) mayServe(c *Consumer) bool {
 	if !q.rules.SingleActive {
-		return true
+		return q.rules.MaxActive == 0 || c.elected
 	}
 	return q.single == c && !q.quorum.ending
 }

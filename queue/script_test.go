@@ -45,7 +45,8 @@ func TestScripts(t *testing.T) {
 
 // playScript runs every block and gives the script as it would have to be.
 func playScript(t *testing.T, script []byte) (played []byte, blocks int) {
-	s := &stage{t: t, pump: newPump(t), clients: map[string]*scriptClient{}}
+	s := &stage{t: t, pump: newPump(t), clock: NewClock(), clients: map[string]*scriptClient{}}
+	defer s.clock.Stop()
 	var out bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(script))
 	for number := 1; lines.Scan(); number++ {
@@ -89,6 +90,7 @@ func expectation(lines *bufio.Scanner) (want string, n int) {
 type stage struct {
 	t       *testing.T
 	pump    *Pump
+	clock   *Clock
 	q       *Queue
 	clients map[string]*scriptClient
 	got     []Entry // by basic.get
@@ -158,10 +160,11 @@ func (a scriptArgs) number(option string) int {
 
 // run does one command.
 func (s *stage) run(line int, words []string) {
-	a := splitArgs(words[1:], "auto-delete", "exclusive", "no-ack", "if-unused", "if-empty")
+	a := splitArgs(words[1:], "auto-delete", "exclusive", "no-ack", "if-unused", "if-empty", "single-active")
 	commands := map[string]func(scriptArgs) error{
 		"queue": s.queue, "publish": s.publish, "consume": s.consume, "cancel": s.cancel, "ack": s.ack,
 		"requeue": s.requeue, "get": s.get, "purge": s.purge, "delete": s.delete, "count": s.count,
+		"advance": s.advance, "levels": s.levels, "active": s.active,
 	}
 	command, ok := commands[words[0]]
 	if !ok {
@@ -178,8 +181,10 @@ func (s *stage) queue(a scriptArgs) error {
 	if a.has("max-length") {
 		rules.MaxLength = int64(a.number("max-length"))
 	}
+	s.extraRules(a, &rules)
 	s.q = New(Config{
 		Name: "q", ID: 1, MaxPriority: a.number("max-priority"), AutoDelete: a.has("auto-delete"), Pump: s.pump, Rules: &rules,
+		Aging: int64(a.number("aging")) * 1000, Clock: s.clock,
 	})
 	clear(s.clients)
 	s.got = nil

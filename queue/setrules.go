@@ -4,8 +4,8 @@ package queue
 // hold at once, also for what waits: a shorter queue drops from its head, as
 // after a publish, and a new x-expires counts from now. Messages keep the time
 // to live that they were given when they came. Whether there is a single active
-// consumer is decided when the queue is made and cannot change. Any goroutine;
-// on a queue that has gone it does nothing.
+// consumer, and how many are active, is decided when the queue is made and cannot
+// change. Any goroutine; on a queue that has gone it does nothing.
 func (q *Queue) SetRules(r Rules) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -13,7 +13,7 @@ func (q *Queue) SetRules(r Rules) {
 		return
 	}
 	idle := q.rules.Expires != r.Expires
-	r.SingleActive = q.rules.SingleActive
+	r.SingleActive, r.MaxActive, r.MaxBackup = q.rules.SingleActive, q.rules.MaxActive, q.rules.MaxBackup
 	overflow := q.rules.Overflow
 	q.rules = r
 	// Once there were rules something may wait that expires.
@@ -25,7 +25,7 @@ func (q *Queue) SetRules(r Rules) {
 		}
 		q.touch()
 	}
-	if overflow == DropHead && r.Overflow != DropHead {
+	if overflow == DropHead && !r.drops() {
 		// RabbitMQ takes up the limits before the mode, so that a queue which has
 		// dropped so far drops once more before it refuses.
 		q.rules.Overflow = DropHead

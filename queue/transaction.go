@@ -15,6 +15,11 @@ type Enqueue struct {
 	// Redelivered marks the message as handed out before in queues where it has
 	// to wait; one that goes straight to a consumer is not marked.
 	Redelivered bool
+
+	// died is where a dead letter of this transaction died: a queue that
+	// refuses it is left out, also where the transaction has to be whole; and
+	// if it has gone meanwhile, there is no dead letter.
+	died *Queue
 }
 
 // Settlement is entries of one queue that end or are returned.
@@ -54,6 +59,7 @@ var ErrRefused = errors.New("a queue refuses more messages")
 // nothing had to be, w is not called. Queues that have gone are left out, as
 // a publish to them would be. ErrRefused: nothing was done.
 func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64) (journaled bool, err error) {
+	t.bury()
 	queues := t.queues()
 	for _, q := range queues {
 		q.mu.Lock()
@@ -87,13 +93,37 @@ func Commit(t Transaction, store *persist.Store, w persist.Waiter, token uint64)
 	return journaled, nil
 }
 
+// bury makes the dead letters of what the transaction refuses a part of it, so
+// that after a crash a refused message is neither back nor lost. They come
+// last: the transaction's own messages have the first claim to room. No lock
+// is held.
+func (t *Transaction) bury() {
+	for i := range t.Settlements {
+		s := &t.Settlements[i]
+		if s.Fate != Refuse || s.Queue.Funeral == nil || !s.Queue.Rules().DeadLetters {
+			continue
+		}
+		dead := make([]Dead, len(s.Entries))
+		for j, e := range s.Entries {
+			dead[j] = Dead{e, Rejected}
+		}
+		for _, e := range s.Queue.Funeral(s.Queue, dead) {
+			e.died = s.Queue
+			t.Enqueues = append(t.Enqueues, e)
+		}
+	}
+}
+
 // refused says whether a queue would refuse one of the messages. All locks
 // are held.
 func (t *Transaction) refused() bool {
 	more := map[*Queue][2]int64{}
 	for _, e := range t.Enqueues {
+		if e.died != nil {
+			continue
+		}
 		for _, q := range e.Queues {
-			if q.deleted || q.rules.Overflow == DropHead || !q.rules.limited() {
+			if q.deleted || q.rules.drops() || !q.rules.limited() {
 				continue
 			}
 			if q.Quorum != nil {
@@ -122,7 +152,7 @@ func (s *Settlement) finish() {
 		q.takeBack(s.Entries, HandedBack)
 	case s.Fate == Fail:
 		q.takeBack(s.Entries, Failed)
-	case s.Fate == Refuse:
+	case s.Fate == Refuse && q.Funeral == nil && q.rules.DeadLetters:
 		for _, e := range s.Entries {
 			q.kill(e, Rejected)
 		}
@@ -159,6 +189,9 @@ type placements struct {
 // into the group.
 func (t *Transaction) admit(g *persist.Group) (p placements) {
 	for _, e := range t.Enqueues {
+		if e.died != nil && e.died.deleted {
+			continue
+		}
 		for _, q := range e.Queues {
 			if q.deleted {
 				continue
@@ -190,11 +223,13 @@ func (t *Transaction) settle(g *persist.Group) (journaled bool) {
 		if s.Fate != Inter {
 			s.Queue.unacked -= len(s.Entries)
 		}
-		if s.Queue.deleted || s.Fate == Requeue || s.Fate == Refuse || s.Fate == Fail {
+		if s.Queue.deleted || s.Fate == Requeue || s.Fate == Fail || s.Fate == Refuse && s.Queue.Funeral == nil && s.Queue.rules.DeadLetters {
 			continue
 		}
 		if s.Fate == Acknowledge {
 			s.Queue.acked.Add(uint64(len(s.Entries)))
+		}
+		if s.Fate != Inter {
 			s.Queue.released(s.Entries)
 		}
 		for _, e := range s.Entries {

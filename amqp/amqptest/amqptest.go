@@ -79,6 +79,10 @@ func MaxMessageSize(bytes uint64) Option {
 	return func(s *settings) { s.broker.MaxMessageSize = bytes }
 }
 
+// MaxUnacked limits what a connection may have unacknowledged on all its
+// channels to n deliveries.
+func MaxUnacked(n int) Option { return func(s *settings) { s.server.MaxUnacked = n } }
+
 // Logger takes the broker's log, which is dropped otherwise.
 func Logger(l *slog.Logger) Option {
 	return func(s *settings) { s.broker.Logger, s.server.Logger = l, l }

@@ -74,13 +74,13 @@ func known(names ...string) []knownArgument {
 var queueTypes = []queueTypeRow{
 	{
 		name: typeClassic, module: "rabbit_classic_queue",
-		queue: append(known("x-expires", "x-message-ttl", argDeadLetterExchange, argDeadLetterRoutingKey,
+		queue: with(append(known("x-expires", "x-message-ttl", argDeadLetterExchange, argDeadLetterRoutingKey,
 			"x-max-length", "x-max-length-bytes", argMaxPriority, "x-overflow", argQueueMode, argQueueVersion,
-			"x-single-active-consumer", argQueueType, argMasterLocator),
-			knownArgument{argLeaderLocator, &compat.ClassicLeaderLocator}),
-		consumer: append(known(argPriority),
+			argSingleActive, argQueueType, argMasterLocator),
+			knownArgument{argLeaderLocator, &compat.ClassicLeaderLocator}), extraQueueArguments),
+		consumer: with(append(known(argPriority),
 			knownArgument{"x-cancel-on-ha-failover", &compat.MirrorConsumerArguments},
-			knownArgument{"x-credit", &compat.MirrorConsumerArguments}),
+			knownArgument{"x-credit", &compat.MirrorConsumerArguments}), extraConsumerArguments),
 	},
 	{
 		name: typeQuorum, module: "rabbit_quorum_queue", plain: true,
@@ -93,9 +93,9 @@ var queueTypes = []queueTypeRow{
 			knownArgument{"x-delayed-retry-type", &compat.DelayedRetry},
 			knownArgument{"x-delayed-retry-min", &compat.DelayedRetry},
 			knownArgument{"x-delayed-retry-max", &compat.DelayedRetry}),
-		consumer: append(known(argPriority),
+		consumer: with(append(known(argPriority),
 			knownArgument{"x-credit", &compat.MirrorConsumerArguments},
-			knownArgument{argConsumerTimeout, &compat.QuorumTimeouts}),
+			knownArgument{argConsumerTimeout, &compat.QuorumTimeouts}), extraConsumerArguments),
 	},
 	{
 		name: typeStream, module: "rabbit_stream_queue", plain: true,
@@ -119,7 +119,7 @@ type argumentCheck struct {
 
 // declareChecks lists the checks of queue.declare in the order they are made; arguments that are missing
 // here take any value.
-var declareChecks = []argumentCheck{
+var declareChecks = slices.Concat([]argumentCheck{
 	{"x-expires", checkExpires},
 	{"x-message-ttl", checkMessageTTL},
 	{argDeadLetterExchange, checkLongstr},
@@ -130,10 +130,10 @@ var declareChecks = []argumentCheck{
 	{"x-max-in-memory-length", checkNonNegative},
 	{"x-max-in-memory-bytes", checkNonNegative},
 	{argMaxPriority, checkMaxPriority},
-	{"x-overflow", oneOf("invalid_overflow", "drop-head", "reject-publish", "reject-publish-dlx")},
+	{argOverflow, checkOverflow},
 	{argQueueMode, checkQueueMode},
 	{argQueueVersion, checkQueueVersion},
-	{"x-single-active-consumer", checkBool},
+	{argSingleActive, checkBool},
 	{argConsumerTimeout, checkNonNegative},
 	{"x-consumer-disconnected-timeout", checkNonNegative},
 	{"x-quorum-initial-group-size", checkPositive},
@@ -142,15 +142,15 @@ var declareChecks = []argumentCheck{
 	{argFilterSize, checkNonNegative},
 	{"x-initial-cluster-size", checkPositive},
 	{argLeaderLocator, checkLeaderLocator},
-}
+}, extraDeclareChecks)
 
 // consumeChecks is the same for basic.consume.
-var consumeChecks = []argumentCheck{
+var consumeChecks = slices.Concat([]argumentCheck{
 	{argPriority, checkInteger},
 	{"x-cancel-on-ha-failover", checkBool},
 	{argConsumerTimeout, checkNonNegative},
 	{argStreamOffset, checkStreamOffset},
-}
+}, extraConsumeChecks)
 
 // findQueueType returns the row of a type.
 func findQueueType(name string) (*queueTypeRow, bool) {

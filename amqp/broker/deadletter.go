@@ -38,6 +38,7 @@ func rulesOf(args frames.Table) (queue.Rules, *deadLetter) {
 			r.SingleActive, _ = f.Value.(bool)
 		}
 	}
+	extraRules(args, &r)
 	dl := deadLetterOf(args)
 	r.DeadLetters = dl != nil
 	return r, dl
@@ -49,6 +50,10 @@ func overflowOf(v any) queue.Overflow {
 		return queue.RejectPublish
 	case "reject-publish-dlx":
 		return queue.RejectPublishAndBury
+	case overflowDropLowest:
+		return queue.DropLowest
+	case overflowBlockPublishers:
+		return queue.BlockPublishers
 	}
 	return queue.DropHead
 }
@@ -72,18 +77,29 @@ var reasons = [...]deathReason{queue.Rejected: rejected, queue.Expired: expired,
 // crash neither loses nor doubles them. On a goroutine of the pump.
 func (v *VHost) bury(q *Queue, dl *deadLetter, dead []queue.Dead) {
 	t := queue.Transaction{Settlements: []queue.Settlement{{Queue: q.Queue, Fate: queue.Inter}}}
-	var r Router
 	for i := range dead {
-		d := &dead[i]
-		if d.Seq != 0 { // one that was refused at the door is in no queue
+		if d := &dead[i]; d.Seq != 0 { // one that was refused at the door is in no queue
 			t.Settlements[0].Entries = append(t.Settlements[0].Entries, d.Entry)
 		}
-		if e, ok := v.funeral(&r, q, dl, d); ok {
-			t.Enqueues = append(t.Enqueues, e)
-		}
 	}
+	t.Enqueues = v.funerals(q, dl, dead)
 	// It cannot fail: queues that are full or gone are left out.
 	_, _ = queue.Commit(t, v.broker.store, nil, 0)
+}
+
+// funerals rewrites dead messages and finds the queues they go to; there are
+// none without dead lettering. Any goroutine, with no lock held.
+func (v *VHost) funerals(q *Queue, dl *deadLetter, dead []queue.Dead) (all []queue.Enqueue) {
+	if dl == nil {
+		return nil
+	}
+	var r Router
+	for i := range dead {
+		if e, ok := v.funeral(&r, q, dl, &dead[i]); ok {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // funeral rewrites one dead message and finds the queues it goes to.

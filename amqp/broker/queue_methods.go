@@ -170,6 +170,7 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	if typ == typeQuorum {
 		asQuorum(v.broker.Profile, &config)
 	}
+	config.Aging = priorityAging(config.Arguments)
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
 	rules := v.firstPolicies(q, &config)
 	if q.stored {
@@ -177,6 +178,9 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	}
 	config.Rules = &rules
 	config.Bury = func(_ *queue.Queue, dead []queue.Dead) { v.bury(q, q.deadLetter.Load(), dead) }
+	config.Funeral = func(_ *queue.Queue, dead []queue.Dead) []queue.Enqueue {
+		return v.funerals(q, q.deadLetter.Load(), dead)
+	}
 	config.Lapsed = func(*queue.Queue) { v.lapse(q) }
 	q.Queue = queue.New(config)
 	q.destination = &destination{queue: q}
@@ -292,6 +296,10 @@ func (v *VHost) CheckConsume(q *Queue, args frames.Table) (priority int, err err
 func (v *VHost) ConsumeRefused(name string, err error) error {
 	if errors.Is(err, queue.ErrExclusive) {
 		return frames.Errorf(frames.AccessRefused, "%s in exclusive use", queueText(v.Name, name))
+	}
+	var full *queue.FullError
+	if errors.As(err, &full) {
+		return consumersFull(v.Name, name, full)
 	}
 	return noQueue(v.Name, name)
 }

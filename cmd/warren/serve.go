@@ -38,6 +38,7 @@ type serveConfig struct {
 	defaultQueueType    string
 	defaultDeadLetters  string // exchange
 	consumerTimeout     int64  // milliseconds; 0 is none
+	maxUnacked          int
 	logFormat, logLevel string
 	readyFile           string
 }
@@ -76,6 +77,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "default-queue-type", EnvVars: []string{"WARREN_DEFAULT_QUEUE_TYPE"}, Usage: "`TYPE` of queues declared without one, where the virtual host has no default: classic, quorum or stream (--compat 4)"},
 			&cli.StringFlag{Name: "default-dead-letter-exchange", EnvVars: []string{"WARREN_DEFAULT_DEAD_LETTER_EXCHANGE"}, Usage: "`NAME` of the exchange that takes what dies in queues without a dead-letter exchange, where the virtual host has no setting"},
 			&cli.Int64Flag{Name: "consumer-timeout", Value: 1_800_000, EnvVars: []string{"WARREN_CONSUMER_TIMEOUT"}, Usage: "let clients take so many `MS` to acknowledge a delivery; 0 is for ever"},
+			&cli.IntFlag{Name: "connection-max-unacked", EnvVars: []string{"WARREN_CONNECTION_MAX_UNACKED"}, Usage: "most deliveries, `N`, that a connection may have unacknowledged on all its channels; 0 is no limit"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -104,6 +106,7 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
+		maxUnacked: c.Int("connection-max-unacked"),
 		limits: serveLimits{
 			connections: c.Int("connection-max"), channels: c.Int("channel-max-per-node"),
 			consumers: c.Int("consumer-max-per-channel"), exchanges: c.Int("exchange-limit"),
@@ -132,6 +135,9 @@ func (s *serveConfig) validate() error {
 	}
 	if s.consumerTimeout < 0 || s.consumerTimeout > math.MaxInt64/int64(time.Millisecond) {
 		return fmt.Errorf("--consumer-timeout %d is out of range: give milliseconds, or 0 for none", s.consumerTimeout)
+	}
+	if s.maxUnacked < 0 {
+		return fmt.Errorf("--connection-max-unacked %d is negative; 0 is no limit", s.maxUnacked)
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("unknown --log-format %q: give text or json", s.logFormat)
@@ -231,6 +237,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 		Broker: n.broker, Logger: log, LoopbackUsers: s.loopbackUsers, CertLoginFrom: s.certLogin, Version: version,
 		ConnectionMax: s.limits.connections, ChannelMaxPerNode: s.limits.channels, ConsumerMaxPerChannel: s.limits.consumers,
 		ConsumerTimeout: timeoutOption(s.consumerTimeout),
+		MaxUnacked:      s.maxUnacked,
 	})
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
