@@ -235,6 +235,29 @@ func policyMergeCases() []Case {
 			t.Fatalf("the queue is limited still after %v", patience)
 		}),
 	}
+	// quorum declares a quorum queue that goes after the case.
+	quorum := func(t *T, ch *Chan, arguments ...wire.Field) {
+		all := append(wire.Table{{Key: "x-queue-type", Value: "quorum"}}, arguments...)
+		ch.DeclareQueue(wire.QueueDeclare{Queue: t.Q, Durable: true, Arguments: all})
+	}
+	cases = append(cases,
+		policyCase("quorum-overflow", "on quorum queues the overflow mode of the policy counts", Extension, func(t *T, ch *Chan) {
+			t.policy(t.Q, "", 0, settings{"overflow": "drop-head"})
+			quorum(t, ch, maxLength(2), overflow("reject-publish"))
+			ch.sent(t.Q, "a", "b", "c", "d", "e")
+			ch.WantCount(t.Q, 2, 0)
+			ch.wantReady(t.Q, "d", "e")
+		}),
+		policyCase("quorum-delivery-limit", "of two delivery limits the lesser counts", Extension, func(t *T, ch *Chan) {
+			t.policy(t.Q, "", 0, settings{"delivery-limit": 1})
+			quorum(t, ch, wire.Field{Key: "x-delivery-limit", Value: int32(5)})
+			ch.sent(t.Q, "a")
+			for range 2 {
+				ch.Send(wire.BasicReject{DeliveryTag: ch.Get(t.Q, false).Tag, Requeue: true})
+			}
+			ch.WantCount(t.Q, 0, 0)
+		}),
+	)
 	four := policyCase("operator-overflow", "of two overflow modes the operator's counts", Extension, func(t *T, ch *Chan) {
 		ch.Queue(t.Q)
 		t.policy(t.Q, "", 0, settings{"max-length": 2, "overflow": "drop-head"})

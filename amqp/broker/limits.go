@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/frames"
@@ -193,7 +192,8 @@ func limitsOfJSON(value []byte) (l vhostLimits, err error) {
 	return l, nil
 }
 
-// parameterName is the text of a refusal for a parameter of a name.
+// notAList is RabbitMQ's refusal of a parameter that is no object.
 func notAList(parameter string, v any) string {
-	return strings.Join([]string{parameter, "not a list", erlangJSON(v, len(parameter)+len(" not a list "))}, " ")
+	start := parameter + " not a list "
+	return start + erlangJSON(v, len(start))
 }

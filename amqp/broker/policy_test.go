@@ -205,7 +205,7 @@ func TestExchangePolicy(t *testing.T) {
 	}
 }
 
-// TestPoliciesSurvive: everything here is durable and holds again after a restart.
+// TestPoliciesSurvive: everything here is durable once done was called and holds again after a restart or a kill.
 func TestPoliciesSurvive(t *testing.T) {
 	both(t, func(t *testing.T, p compat.Profile) {
 		dir := t.TempDir()
@@ -244,13 +244,12 @@ func TestPoliciesSurvive(t *testing.T) {
 				b.Parameters("/"), q.Policy(), q.OperatorPolicy(), inJSON(q.EffectivePolicy()), q.Rules(), v.DefaultDeadLetterExchange(), user.Limits, policy}
 		}
 		want := describe(b)
+		killed := copyFolder(t, dir)
 		s.must(b.Close())
-		b = openBroker(t, p, dir)
-		if diff := gocmp.Diff(want, describe(b)); diff != "" {
-			t.Errorf("after a restart (-before +after):\n%s", diff)
-		}
-		if v, _ := b.VHost("/"); v.topology.Load().exchanges.Len() == 0 {
-			t.Error("no exchanges")
+		for name, dir := range map[string]string{"a restart": dir, "a kill": killed} {
+			if diff := gocmp.Diff(want, describe(openBroker(t, p, dir))); diff != "" {
+				t.Errorf("after %s (-before +after):\n%s", name, diff)
+			}
 		}
 	})
 }
