@@ -5,7 +5,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -319,19 +318,22 @@ func TestDelayedKilledWhileFiring(t *testing.T) {
 		s.publish("x", "k", want[i], lasting(delay(int32(3_600_000+i))))
 	}
 	slices.Sort(want)
-	var firing sync.WaitGroup
-	firing.Add(1)
-	go func() {
-		defer firing.Done()
-		b.Clock.Advance(time.Hour)
-		for range messages {
-			b.Clock.Advance(time.Millisecond)
-			time.Sleep(100 * time.Microsecond)
-		}
-	}()
+	b.Clock.Advance(time.Hour - time.Millisecond)
+	fire := func(n int) (done chan struct{}) { // the next n, one after the other
+		done = make(chan struct{})
+		go func() {
+			defer close(done)
+			for range n {
+				b.Clock.Advance(time.Millisecond)
+			}
+		}()
+		return done
+	}
 	between := 0
 	for range kills {
+		fired := fire(messages / (kills + 1))
 		killed := openBroker(t, compat.V4, copyFolder(t, dir))
+		<-fired
 		v := guest(t, killed).v
 		x, _ := v.Exchange("x")
 		left := waiting(t, x)
@@ -350,7 +352,6 @@ func TestDelayedKilledWhileFiring(t *testing.T) {
 			}
 		}
 	}
-	firing.Wait()
 	if between == 0 {
 		t.Error("no copy was taken between the first and the last message")
 	}
