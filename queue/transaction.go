@@ -117,7 +117,7 @@ func (t *Transaction) refused() bool {
 func (s *Settlement) finish() {
 	q := s.Queue
 	switch {
-	case q.deleted:
+	case q.deleted, q.Stream != nil:
 	case s.Fate == Requeue:
 		q.takeBack(s.Entries, HandedBack)
 	case s.Fate == Fail:
@@ -152,6 +152,7 @@ type placement struct {
 
 type placements struct {
 	entries   []placement
+	streams   []streamAppend
 	journaled bool
 }
 
@@ -161,6 +162,10 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 	for _, e := range t.Enqueues {
 		for _, q := range e.Queues {
 			if q.deleted {
+				continue
+			}
+			if q.Stream != nil {
+				p.stream(q, e.Message)
 				continue
 			}
 			if q.ruled && q.refuses(e.Message) {
@@ -180,6 +185,7 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 			p.entries = append(p.entries, placement{q, entry, e.Redelivered})
 		}
 	}
+	p.appendStreams(g)
 	return p
 }
 
@@ -187,6 +193,10 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 // group.
 func (t *Transaction) settle(g *persist.Group) (journaled bool) {
 	for _, s := range t.Settlements {
+		if s.Queue.Stream != nil {
+			s.Queue.returned(s.Entries)
+			continue
+		}
 		if s.Fate != Inter {
 			s.Queue.unacked -= len(s.Entries)
 		}
