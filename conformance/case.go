@@ -56,6 +56,7 @@ func All() []Case {
 		singleActiveCases(), consumerPriorityCases(), replyCases(), argumentCases(), equivalenceCases(),
 		policyCases(), vhostLimitCases(),
 		quorumCases(), consumerTimeoutCases(),
+		streamCases(),
 	)
 }
 
