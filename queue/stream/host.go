@@ -31,8 +31,9 @@ type Host struct {
 	log   *slog.Logger
 	mode  uint8 // delivery mode for messages without; 0: none
 	cache *cache
-	// pump is not the broker's: its goroutines wait for the disk.
-	pump *queue.Pump
+	// Neither pump is the broker's: readers wait for the disk. Nor does the
+	// writing of chunks wait behind readers.
+	writing, reading *queue.Pump
 
 	mu   sync.Mutex
 	logs map[*Log]struct{} // those that are open
@@ -40,7 +41,7 @@ type Host struct {
 
 // NewHost makes a host. To be closed before the store is.
 func NewHost(o Options) *Host {
-	h := &Host{store: o.Store, clock: o.Clock, log: o.Logger, cache: newCache(cacheBytes), pump: queue.NewPump(), logs: map[*Log]struct{}{}}
+	h := &Host{store: o.Store, clock: o.Clock, log: o.Logger, cache: newCache(cacheBytes), writing: queue.NewPump(), reading: queue.NewPump(), logs: map[*Log]struct{}{}}
 	if h.log == nil {
 		h.log = slog.Default()
 	}
@@ -118,7 +119,8 @@ func (h *Host) forget(l *Log) {
 
 // Close ends deliveries and hands to the store what it has not got yet.
 func (h *Host) Close() {
-	h.pump.Close()
+	h.reading.Close()
+	h.writing.Close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.logs {

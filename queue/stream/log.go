@@ -72,7 +72,7 @@ func (l *Log) gather(m *queue.Message, head, body int64, value []byte) {
 func (l *Log) schedule() {
 	if l.open != nil && !l.scheduled && (l.inflight == 0 || len(l.full) > 0) {
 		l.scheduled = true
-		l.host.pump.Schedule(l)
+		l.host.writing.Schedule(l)
 	}
 }
 
@@ -141,7 +141,6 @@ type ended struct {
 	chunk   *chunk
 	err     error
 	records []*persist.Record
-	wake    []*reader
 }
 
 // put notes that the shelf took a chunk. mu is held.
@@ -166,7 +165,7 @@ func (l *Log) stored(c *chunk, err error) {
 	l.end(e)
 }
 
-// commit lets a chunk be read. mu is held.
+// commit lets a chunk be read and wakes those who wait for it. mu is held.
 func (l *Log) commit(c *chunk, err error) ended {
 	e := ended{chunk: c, err: err, records: c.records}
 	c.records = nil
@@ -174,22 +173,20 @@ func (l *Log) commit(c *chunk, err error) ended {
 		return e
 	}
 	l.committed, l.last = c.next(), c.first
-	e.wake, l.waiting = l.waiting, nil
-	for _, r := range e.wake {
+	for _, r := range l.waiting {
 		r.waits = false
+		r.kick()
 	}
+	l.waiting = nil
 	if l.segments.add(c) {
 		l.expire()
 	}
 	return e
 }
 
-// end tells the publishers and wakes the readers.
+// end tells the publishers.
 func (l *Log) end(e ended) {
 	l.host.store.ReleaseAll(e.records, e.err)
-	for _, r := range e.wake {
-		r.kick()
-	}
 	if _, inMemory := l.shelf.(*memoryShelf); inMemory && e.chunk != nil {
 		e.chunk.deliverable(l.host) // lets the publishers' own messages go
 	}
@@ -212,7 +209,7 @@ func (e *ending) Run() (more bool) {
 // endSoon has the pump end chunks.
 func (l *Log) endSoon(all []ended) {
 	if len(all) > 0 {
-		l.host.pump.Schedule(&ending{l, all})
+		l.host.writing.Schedule(&ending{l, all})
 	}
 }
 

@@ -28,11 +28,10 @@ type reader struct {
 	waits bool // in Log.waiting; guarded by Log.mu
 
 	// Owned by the turn.
-	next   uint64 // offset to deliver next
-	seeks  bool   // next is still to be found by Reading.Time, up to end
-	end    uint64
-	chunk  *chunk // where next is, or nil
-	failed bool   // the log could not be read
+	next  uint64 // offset to deliver next
+	seeks bool   // next is still to be found by Reading.Time, up to end
+	end   uint64
+	chunk *chunk // where next is, or nil
 
 	mu     sync.Mutex // held while delivering
 	closed bool       // nothing is delivered any more; guarded by mu
@@ -116,13 +115,19 @@ func (r *reader) close() {
 	r.closed = true
 }
 
+func (r *reader) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
 // kick has the pump give the reader a turn.
 func (r *reader) kick() {
 	for {
 		switch r.state.Load() {
 		case resting:
 			if r.state.CompareAndSwap(resting, running) {
-				r.log.host.pump.Schedule(r)
+				r.log.host.reading.Schedule(r)
 				return
 			}
 		case running:
@@ -150,7 +155,7 @@ func (r *reader) Run() (more bool) {
 // turn delivers a bounded number of messages. True: there is more to do at
 // once.
 func (r *reader) turn() bool {
-	if r.failed {
+	if r.isClosed() {
 		return false
 	}
 	if r.chunk == nil || r.next >= r.chunk.next() {
@@ -246,7 +251,6 @@ func (r *reader) deliver() (more bool) {
 // fail ends a consumer whose stream cannot be read: it is told that the queue
 // is not there for it any more.
 func (r *reader) fail(err error) {
-	r.failed = true
 	r.log.host.log.Error("a stream cannot be read; its consumer is cancelled", "stream", r.log.id, "offset", r.next, "error", err)
 	r.mu.Lock()
 	closed := r.closed

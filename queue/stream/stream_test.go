@@ -61,6 +61,12 @@ func (f *fixture) start() {
 		}
 		f.store = s
 	}
+	f.openHost()
+}
+
+// openHost opens the stream in a new host, from what the store has of it.
+func (f *fixture) openHost() {
+	f.t.Helper()
 	f.host = NewHost(Options{Store: f.store, Clock: f.clock, Logger: quiet})
 	f.log = f.host.Open(f.config)
 	if err := f.log.Recover(); err != nil {
