@@ -66,6 +66,19 @@ func streamFilterCases() []Case {
 			r.Send(wire.BasicAck{DeliveryTag: 1})
 			r.streamHas("a3")
 		}},
+		{ID: "stream-filter/value-type", Title: "a filter value that is not a string", Source: source, Class: Extension, Profiles: []int{Profile4},
+			Difference: "stream-filter-value", Run: func(t *T) {
+				ch := t.streamOf()
+				ch.PublishWith(wire.BasicPublish{RoutingKey: t.Q}, wire.Properties{Headers: &wire.Table{{Key: "x-stream-filter-value", Value: int32(7)}}}, "m")
+				if !t.Differs() {
+					ch.WantClosing(hard(541, nil, ""))
+					return
+				}
+				ch.WantConfirms(1, 1)
+				ch.Prefetch(10)
+				ch.Consume(t.Q, "c", filter(""), offset("first"))
+				ch.streamHas("m")
+			}},
 		{ID: "stream-filter/unknown", Title: "3.10.8 knows no filters", Source: source, Class: Extension, Profiles: []int{Profile3}, Run: func(t *T) {
 			ch := t.filterable("a1", "b1", "-1")
 			ch.Prefetch(100)

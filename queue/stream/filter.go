@@ -72,6 +72,9 @@ func (s filterSet) matches(r *queue.Reading) bool {
 // filterValue reads a message's filter value, "" when it has none. One that is
 // not a string counts as none.
 func filterValue(properties []byte) []byte {
+	if len(properties) < 2 || properties[0]&byte(frames.FlagHeaders>>8) == 0 {
+		return nil // the usual case: no headers
+	}
 	p, err := frames.ParseProperties(properties)
 	if err != nil {
 		return nil
