@@ -57,11 +57,15 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	if err := v.CheckQuorumConsume(q, ch.globalPrefetch); err != nil {
 		return err
 	}
+	reading, err := v.StreamReading(q, m, ch.prefetch, ch.globalPrefetch)
+	if err != nil {
+		return err
+	}
 	if name == broker.ReplyTo {
 		ch.replyName = q.Name
 	}
 	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, limit: ch.c.server.timeout(q, broker.ConsumerTimeout(m.Arguments)), Consumer: queue.Consumer{
-		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments,
+		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments, Reading: reading,
 	}}
 	c.Sink = c
 	c.newCredit()
@@ -283,6 +287,13 @@ func (ch *channel) settle(tag uint64, multiple bool, o outcome) error {
 		return nil
 	}
 	ch.taken = items
+	if o != acked {
+		if err := ch.refuseStreams(items); err != nil {
+			ch.unacked.restore(items)
+			ch.mu.Unlock()
+			return err
+		}
+	}
 	ch.release(items)
 	if o < requeued {
 		ch.barrier.settled(items)
@@ -347,6 +358,9 @@ func (ch *channel) recover(m *frames.BasicRecover) error {
 	items := ch.unacked.takeAll(nil)
 	ch.release(items)
 	ch.mu.Unlock()
+	if err := ch.recoverRefused(items); err != nil {
+		return err
+	}
 	if err := ch.reply(&frames.BasicRecoverOk{}); err != nil {
 		return err
 	}
@@ -364,6 +378,9 @@ func (ch *channel) recoverAsync(m *frames.BasicRecoverAsync) error {
 	items := ch.unacked.takeAll(nil)
 	ch.release(items)
 	ch.mu.Unlock()
+	if err := ch.recoverRefused(items); err != nil {
+		return err
+	}
 	ch.giveBack(items, requeued)
 	ch.resumeAll()
 	return nil

@@ -91,6 +91,11 @@ func (ch *channel) txCommit(*frames.TxCommit) error {
 		ch.observePublish(broker.PublishRouted, p.Message, p.Queues, 0)
 		all.Enqueues = append(all.Enqueues, p.Enqueue)
 	}
+	for _, h := range t.held {
+		if err := ch.refuseStreams(h.items); h.outcome != acked && err != nil {
+			return err
+		}
+	}
 	ch.settleHeld(t, &all)
 	err := ch.afterStored(func(func(error)) (bool, error) {
 		ch.parked.commit = true

@@ -60,6 +60,7 @@ func All() []Case {
 		quorumCases(), consumerTimeoutCases(),
 		choosingCases(), historyCases(), delayedCases(), traceCases(),
 		subscriptionCases(), activeConsumerCases(), overflowModeCases(), flowThresholdCases(), agingCases(), ownArgumentCases(),
+		streamCases(),
 	)
 }
 

@@ -32,6 +32,11 @@ func Differences() []Difference {
 		{"late-requeue", "a consumer whose last late message is given back with requeue is fed again",
 			"RabbitMQ 4.3 feeds it again after basic.ack or basic.reject, but after a requeue leaves it registered and without messages for good. " +
 				"Nobody can want that."},
+		{"stream-dead-letters", "under profile 3 a stream takes dead letters",
+			"RabbitMQ 3.10.8 loses a message that is dead-lettered to a stream, without a word; 4.3 puts it there. A loss is nothing to rely on."},
+		{"stream-filter-value", "under profile 4 a filter value that is not a string counts as none",
+			"RabbitMQ 4.3 ends the connection of whoever publishes such a message to a stream, with an internal error that names nothing. The " +
+				"header is the publisher's own business, and other queues take it."},
 		{"headers-untouched", "under profile 4 message headers keep the client's bytes: order, repeated keys, and letter L",
 			"RabbitMQ 4 decodes and re-encodes headers, which sorts top-level keys, drops repeated ones and turns L into l. Warren passes the " +
 				"bytes through, as 3.x does: cheaper, and signatures over headers hold."},

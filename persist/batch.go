@@ -21,6 +21,7 @@ const lazyBytes = 512 << 10
 // takes it.
 type batch struct {
 	pages    []*indexPage // new, with the messages appended
+	chunks   []*chunkAppend
 	dirty    []*indexPage // sealed before, whose acks changed
 	empty    []*indexPage // sealed before, settled altogether: to be deleted
 	orphans  []*bodyPage  // may be deleted, unless referred to again by then
@@ -66,13 +67,14 @@ func (b *batch) count(ops int, bytes int64) {
 // isEmpty says that committing b would change nothing and tell nobody.
 func (b *batch) isEmpty() bool {
 	return len(b.pages) == 0 && len(b.dirty) == 0 && len(b.empty) == 0 && len(b.orphans) == 0 &&
-		len(b.raw) == 0 && len(b.returns) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 && len(b.dones) == 0
+		len(b.raw) == 0 && len(b.returns) == 0 && len(b.chunks) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 && len(b.dones) == 0
 }
 
 // reset makes b as new, keeping its slices unless one large commit blew them up.
 func (b *batch) reset() {
 	*b = batch{
 		pages:    recycled(b.pages),
+		chunks:   recycled(b.chunks),
 		dirty:    recycled(b.dirty),
 		empty:    recycled(b.empty),
 		orphans:  recycled(b.orphans),

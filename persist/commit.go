@@ -173,6 +173,7 @@ func (s *Store) commit(c *committed) {
 			err = s.failure()
 		}
 	}
+	b.tellChunks(err)
 	s.tell(c, err)
 
 	s.mu.Lock()

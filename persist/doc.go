@@ -40,18 +40,21 @@
 //	i queue firstSeq           index page: up to 31 messages of a commit for a queue
 //	n name                     format version, reserved ids, mark of a clean stop
 //	r queue chunk              redelivered marks and delivery counts of a clean stop
-//	s                          reserved for streams
+//	s queue                    offset from which on a trimmed stream's chunks count
+//	s queue first              summary of a chunk of a stream: messages, size, the caller's words
+//	t queue first part         the bytes of that chunk
 //	x queue                    this queue's messages are to be cleared
 //
 // Every value carries a checksum over its key and its bytes. A file named
 // WARREN beside Badger's says that the folder is a store and in which format.
 //
 // Badger keeps values of 1 KiB and more in its value log, apart from the
-// sorted tables, and there only bodies and redo lists may be. For Badger 4.9.6
+// sorted tables, and there only bodies, bytes of chunks and redo lists may be. For Badger 4.9.6
 // can bring back a deleted value that lay there: rewriting a value log file
 // copies a value although a delete of it waits in an upper level of the
 // tables; once that delete has been compacted away, the copy is found again.
-// A body page that comes back is referred to by nothing and swept away, a redo
+// A body page that comes back is referred to by nothing and swept away, so are
+// the bytes of a chunk, whose summary does not come back; a redo
 // list that comes back is known by its number to be done; an index page or a
 // definition would be believed. What lies in the tables alone is not affected.
 //

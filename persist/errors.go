@@ -37,6 +37,17 @@ func keyName(key []byte) string {
 		if id, ok := parseIDKey(key); ok {
 			return fmt.Sprintf("body page %d", id)
 		}
+	case prefixStream:
+		if id, ok := parseIDKey(key); ok {
+			return fmt.Sprintf("beginning of stream %d", id)
+		}
+		if queue, first, ok := parsePageKey(key); ok {
+			return fmt.Sprintf("summary of chunk %d of stream %d", first, queue)
+		}
+	case prefixChunkData:
+		if queue, first, part, ok := parsePartKey(key); ok {
+			return fmt.Sprintf("part %d of chunk %d of stream %d", part, first, queue)
+		}
 	case prefixDrop:
 		if id, ok := parseIDKey(key); ok {
 			return fmt.Sprintf("mark of dropped queue %d", id)

@@ -37,7 +37,7 @@ func (s *Store) runBackground() {
 	defer gap.Stop()
 	last := time.Now()
 	for {
-		for s.clearStep() {
+		for s.streamStep() || s.clearStep() {
 		}
 		ticked := false
 		select {
@@ -116,6 +116,7 @@ func (s *Store) collect() {
 	}
 	if rewritten {
 		s.sweep()
+		s.sweepStreams()
 	}
 }
 
@@ -277,6 +278,10 @@ func (s *Store) clearStep() bool {
 		return false
 	}
 	l := s.dropping[0]
+	if l.stream != nil && !l.stream.cleared { // dropped a moment ago: streamStep is first
+		s.mu.Unlock()
+		return true
+	}
 	b := s.room(3*clearPages, clearPages*(2*ackOpBytes+bodyDeleteBytes), 0)
 	if !l.clear(b) {
 		key := appendIDKey(nil, prefixDrop, l.id)

@@ -7,6 +7,7 @@ import "fmt"
 // again after it. The zero value is ready. Not safe for concurrent use.
 type Group struct {
 	appends []groupAppend
+	chunks  []*chunkAppend
 	settles []groupSettle
 	puts    []Definition
 	deletes []Key
@@ -48,6 +49,7 @@ func (g *Group) Delete(k Key) { g.deletes = append(g.deletes, k) }
 func (g *Group) Reset() {
 	g.appends, g.settles = recycled(g.appends), recycled(g.settles)
 	g.puts, g.deletes = recycled(g.puts), recycled(g.deletes)
+	g.chunks = nil
 }
 
 // Submit puts all of a group into one commit and empties it. The effects come
@@ -79,7 +81,8 @@ func (s *Store) Submit(g *Group, w Waiter, token uint64) {
 		bytes += pageOpBytes + entryBytes
 	}
 	bytes += int64(len(g.settles)) * (2*ackOpBytes + bodyDeleteBytes)
-	b := s.define(g.puts, g.deletes, len(g.appends)+3*len(g.settles), bytes, bodies)
+	ops, moreBytes, moreBodies := g.chunkRoom()
+	b := s.define(g.puts, g.deletes, ops+len(g.appends)+3*len(g.settles), bytes+moreBytes, bodies+moreBodies)
 	var scratch [8]notice
 	due := s.apply(b, g, scratch[:0])
 	if w != nil {
@@ -104,6 +107,9 @@ func (s *Store) apply(b *batch, g *Group, due []notice) []notice {
 		}
 		a.log.append(b, a.seq, a.record, a.meta)
 	}
+	for _, a := range g.chunks {
+		s.addChunk(b, a)
+	}
 	for i := range g.settles {
 		if r := g.settles[i].log.settle(b, g.settles[i].seq); r != nil {
 			b.deferred = append(b.deferred, r)
@@ -115,6 +121,9 @@ func (s *Store) apply(b *batch, g *Group, due []notice) []notice {
 // refuse ends a group that cannot be written.
 func (s *Store) refuse(g *Group, own notice) {
 	var due []notice
+	for _, a := range g.chunks {
+		a.done(own.err)
+	}
 	for i := range g.appends {
 		if n, ok := g.appends[i].record.fail(s); ok {
 			due = append(due, n)

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// First byte of every key. 's' is reserved for stream segments.
+// First byte of every key.
 const (
 	prefixAck     = 'a'
 	prefixBody    = 'b'
@@ -18,7 +18,10 @@ const (
 	prefixIndex   = 'i'
 	prefixCounter = 'n'
 	prefixMarks   = 'r'
+	prefixStream  = 's'
 	prefixDrop    = 'x'
+
+	prefixChunkData = 't'
 )
 
 // formatVersion is the layout that this code reads and writes.

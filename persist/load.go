@@ -206,6 +206,9 @@ func (s *Store) load() (orphans []rawOp, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.loadStreams(); err != nil {
+		return nil, err
+	}
 	ld := &loader{store: s, bodies: make(map[uint64]*bodyPage), owners: make(map[*bodyPage]uint64)}
 	if err := ld.loadIndex(); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type Log struct {
 	next    uint64               // lowest seq that may be appended
 	returns map[uint64]*returned // by seq; nil until a message is given back
 	dropped bool
+	stream  *Stream // what is kept here is a stream
 }
 
 // Log gives the log of a queue, new or recovered; the same one for the same id

@@ -192,7 +192,7 @@ func (l *Log) drop(b *batch) {
 	}
 	l.dropped = true
 	s := l.store
-	sealed := false
+	sealed := l.stream != nil
 	for _, p := range l.pages {
 		if p.batch == nil {
 			sealed = sealed || !p.dead

@@ -52,7 +52,7 @@ func (s *Store) Logs() []uint64 {
 	defer s.mu.Unlock()
 	var ids []uint64
 	for id, l := range s.logs {
-		if len(l.pages) > 0 && !l.dropped {
+		if (len(l.pages) > 0 || l.stream != nil) && !l.dropped {
 			ids = append(ids, id)
 		}
 	}

@@ -46,6 +46,7 @@ type Store struct {
 	logs       map[uint64]*Log
 	dropping   []*Log               // cleared by the background goroutine, first to last
 	bodies     map[uint64]*bodyPage // by id of each part
+	trimming   []*Stream            // with keys that the background goroutine deletes
 	pieces     map[string]int       // continuation keys of large definitions, by key
 	pageIDs    counter
 	queueIDs   counter

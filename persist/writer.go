@@ -51,7 +51,11 @@ func (w *writer) write(s *Store, c *committed) error {
 	if err := w.encodeBodies(s, c); err != nil {
 		return err
 	}
+	if err := w.encodeChunks(s, c); err != nil {
+		return err
+	}
 	w.encodePages(c)
+	w.encodeSummaries(c)
 	if len(w.ops)+len(w.pages.ops) == 0 {
 		return nil
 	}
@@ -202,10 +206,15 @@ func (w *pageWriter) encode(page *bodyPage, places []placement) {
 }
 
 func (w *pageWriter) begin(id uint64) (key, buffer []byte) {
+	return appendIDKey(nil, prefixBody, id), w.beginValue()
+}
+
+// beginValue gives the buffer for a framed value; end takes it.
+func (w *pageWriter) beginValue() []byte {
 	if w.used == len(w.buffers) {
 		w.buffers = append(w.buffers, nil)
 	}
-	return appendIDKey(nil, prefixBody, id), beginFrame(w.buffers[w.used][:0])
+	return beginFrame(w.buffers[w.used][:0])
 }
 
 func (w *pageWriter) end(key, buffer []byte) {
@@ -234,7 +243,7 @@ func (w *writer) transact(s *Store, lists ...[]rawOp) error {
 	for _, ops := range lists {
 		for i := range ops {
 			op := &ops[i]
-			if len(op.value) >= valueThreshold && op.key[0] != prefixBody && op.key[0] != prefixRedo {
+			if len(op.value) >= valueThreshold && op.key[0] != prefixBody && op.key[0] != prefixRedo && op.key[0] != prefixChunkData {
 				panic("persist: " + keyName(op.key) + " would go into the value log")
 			}
 			var err error

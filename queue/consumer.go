@@ -28,6 +28,7 @@ type Consumer struct {
 	Exclusive bool
 	Priority  int // x-priority; higher is served first while it has credit
 	Arguments frames.Table
+	Reading   *Reading // of a stream; nil for other queues
 	Sink      Sink
 	Idler     Idler // nil: nobody needs to know
 

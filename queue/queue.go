@@ -29,6 +29,8 @@ type Config struct {
 	ID uint64
 	// Journal keeps persistent messages; nil for a queue that is not durable.
 	Journal Journal
+	// Stream is the log of a queue of type stream; nil for all others.
+	Stream Stream
 	// Pump serves deliveries beyond deliverBound.
 	Pump *Pump
 	// Clock is message time; nil for a queue in which nothing expires.
@@ -147,6 +149,9 @@ const (
 // waits before it, else to the end of its priority. A persistent message for a
 // durable queue must have been tracked (Message.Track) before.
 func (q *Queue) Publish(m *Message) Outcome {
+	if q.Stream != nil {
+		return q.append(m)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.deleted {
@@ -339,6 +344,9 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	if c.Exclusive {
 		q.exclusive = c
 	}
+	if q.Stream != nil {
+		q.Stream.Attach(c)
+	}
 	return nil
 }
 
@@ -350,6 +358,10 @@ func (q *Queue) Resume(c *Consumer) {
 		return
 	}
 	c.begun = true
+	if q.Stream != nil {
+		q.Stream.Resume(c)
+		return
+	}
 	if q.mayServe(c) {
 		q.rota.enter(c)
 		q.serve()
@@ -366,6 +378,9 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 	defer q.mu.Unlock()
 	if c.queue != q {
 		return false
+	}
+	if q.Stream != nil {
+		q.Stream.Detach(c)
 	}
 	q.rota.leave(c)
 	c.queue = nil
@@ -420,6 +435,10 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 
 // Settle ends delivered entries: acknowledged, or rejected without requeue.
 func (q *Queue) Settle(entries []Entry) {
+	if q.Stream != nil {
+		q.returned(entries)
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.unacked -= len(entries)
@@ -479,6 +498,7 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	switch {
 	case q.deleted:
 		err = ErrDeleted
+	case q.Stream != nil: // the flags do not count, as in RabbitMQ
 	case ifEmpty && q.ready.count > 0:
 		err = ErrNotEmpty
 	case ifUnused && len(q.consumers) > 0:
@@ -503,6 +523,9 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 		q.delay.heap = nil
 	}
 	q.offerRoom()
+	if q.Stream != nil {
+		q.Stream.Close()
+	}
 	q.mu.Unlock()
 	for _, c := range gone {
 		c.Sink.Cancelled(c)
@@ -535,10 +558,14 @@ type Counts struct {
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Counts{
+	n := Counts{
 		Ready: q.ready.count, Unacked: q.unacked, Consumers: len(q.consumers), ReadyBytes: q.ready.bytes,
 		Published: q.published.Load(), Delivered: q.delivered.Load(), Acked: q.acked.Load(),
 	}
+	if q.Stream != nil {
+		q.Stream.Counts(&n)
+	}
+	return n
 }
 
 // Consumers lists the consumers in the order they came.

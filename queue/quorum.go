@@ -75,7 +75,7 @@ type quorumState struct {
 
 // Keeps says whether the queue keeps this message on disk. Any goroutine.
 func (q *Queue) Keeps(m *Message) bool {
-	return q.Journal != nil && (m.Persistent || q.Quorum != nil)
+	return q.Journal != nil && (m.Persistent || q.Quorum != nil) || q.Stream != nil
 }
 
 // priorityOf is the message's priority in this queue.
@@ -90,6 +90,10 @@ func (q *Queue) priorityOf(m *Message) uint8 {
 // queue what it counts for: a message over the delivery limit dies. Any
 // goroutine.
 func (q *Queue) Return(entries []Entry, why Return) {
+	if q.Stream != nil {
+		q.returned(entries)
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.unacked -= len(entries)

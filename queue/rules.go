@@ -221,6 +221,10 @@ func (b *burial) Run() (more bool) {
 // Reject ends delivered entries that a consumer refused for good: they are
 // dead-lettered or dropped.
 func (q *Queue) Reject(entries []Entry) {
+	if q.Stream != nil {
+		q.returned(entries)
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.unacked -= len(entries)

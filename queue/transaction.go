@@ -147,7 +147,7 @@ func (t *Transaction) refused() bool {
 func (s *Settlement) finish() {
 	q := s.Queue
 	switch {
-	case q.deleted:
+	case q.deleted, q.Stream != nil:
 	case s.Fate == Requeue:
 		q.takeBack(s.Entries, HandedBack)
 	case s.Fate == Fail:
@@ -182,6 +182,7 @@ type placement struct {
 
 type placements struct {
 	entries   []placement
+	streams   []streamAppend
 	journaled bool
 }
 
@@ -194,6 +195,10 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 		}
 		for _, q := range e.Queues {
 			if q.deleted {
+				continue
+			}
+			if q.Stream != nil {
+				p.stream(q, e.Message)
 				continue
 			}
 			if q.ruled && q.refuses(e.Message) {
@@ -213,6 +218,7 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 			p.entries = append(p.entries, placement{q, entry, e.Redelivered})
 		}
 	}
+	p.appendStreams(g)
 	return p
 }
 
@@ -220,6 +226,10 @@ func (t *Transaction) admit(g *persist.Group) (p placements) {
 // group.
 func (t *Transaction) settle(g *persist.Group) (journaled bool) {
 	for _, s := range t.Settlements {
+		if s.Queue.Stream != nil {
+			s.Queue.returned(s.Entries)
+			continue
+		}
 		if s.Fate != Inter {
 			s.Queue.unacked -= len(s.Entries)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/persist"
 	"github.com/warrenmq/warren/queue"
+	streams "github.com/warrenmq/warren/queue/stream"
 )
 
 // Options are what a broker is opened with.
@@ -69,6 +70,7 @@ type Broker struct {
 	Hooks          Hooks
 	store          *persist.Store
 	pump           *queue.Pump
+	streams        *streams.Host
 	log            *slog.Logger
 	options        Options
 
@@ -93,6 +95,9 @@ func Open(o Options) (*Broker, error) {
 		store: o.Store, pump: queue.NewPump(), log: o.Logger, options: o, sessions: map[Session]struct{}{},
 		globals: map[string]any{},
 	}
+	b.streams = streams.NewHost(streams.Options{
+		Store: o.Store, Clock: o.Clock, AddDeliveryMode: compat.StreamDeliveryMode.In(o.Profile), Logger: o.Logger,
+	})
 	b.vhosts.Store(new(immutable.Map[*VHost]))
 	b.nextID.Store(1 << 63) // above every id of the store
 	b.Users = auth.NewDirectory(b.userStore())
@@ -154,6 +159,7 @@ func (b *Broker) Close() error {
 		v.SetTracing(false)
 	}
 	b.pump.Close()
+	b.streams.Close()
 	b.Clock.Stop()
 	if b.store == nil {
 		return nil

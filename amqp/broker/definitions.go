@@ -107,7 +107,12 @@ func (b *Broker) recover() (setUp bool, err error) {
 	}
 	shared := map[*persist.Record]*queue.Message{}
 	for _, q := range r.queues {
-		if err := q.Recover(b.store.Log(q.ID), !b.store.CleanStart(), shared); err != nil {
+		if q.Type == typeStream {
+			err = q.recoverStream()
+		} else {
+			err = q.Recover(b.store.Log(q.ID), !b.store.CleanStart(), shared)
+		}
+		if err != nil {
 			return false, err
 		}
 	}

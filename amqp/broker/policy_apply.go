@@ -50,6 +50,7 @@ func (v *VHost) applyToQueue(q *Queue, set *policySet) {
 		// Without one the last stays, for what has died already.
 		q.deadLetter.Store(dl)
 	}
+	q.applyToStream(v.broker.Profile)
 	if rules != q.Rules() {
 		q.SetRules(rules)
 	}
@@ -65,6 +66,9 @@ func (s *policySet) ofExchange(name string) *applied {
 
 // effectiveRules are the rules and the dead-letter exchange of a queue with these arguments and policies.
 func effectiveRules(p compat.Profile, queueType string, args frames.Table, a *applied, set *policySet) (queue.Rules, *deadLetter) {
+	if queueType == typeStream {
+		return queue.NoRules(), nil
+	}
 	effective := effectiveArguments(queueType, args, a.definition)
 	rules, dl := rulesOf(effective)
 	if queueType == typeQuorum {

@@ -74,6 +74,9 @@ func declared(q *Queue) DeclareResult {
 // inspected says how many messages wait, and how many consumers there are.
 func inspected(q *Queue) DeclareResult {
 	n := q.Counts()
+	if q.Type == typeStream {
+		n.Consumers = 0 // as in RabbitMQ, whoever consumes
+	}
 	return DeclareResult{Queue: q.Name, Messages: uint32(n.Ready), Consumers: uint32(n.Consumers)}
 }
 
@@ -151,9 +154,6 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 	if err := v.checkQueueLimit(name); err != nil && limitLast {
 		return nil, err
 	}
-	if spec.Type != typeClassic && spec.Type != typeQuorum {
-		return nil, frames.Errorf(frames.NotImplemented, "%s: queues of type '%s' are not implemented in this version of Warren", queueText(v.Name, name), spec.Type)
-	}
 	config := queue.Config{
 		VHost: v.Name, Name: name, Durable: durable, AutoDelete: m.AutoDelete,
 		Arguments: spec.Arguments, MaxPriority: spec.MaxPriority,
@@ -173,7 +173,9 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	config.Aging = priorityAging(config.Arguments)
 	q := &Queue{Type: typ, stored: config.Durable && v.broker.store != nil}
 	rules := v.firstPolicies(q, &config)
-	if q.stored {
+	if typ == typeStream {
+		config.Stream = v.openStream(q, id, config.Arguments)
+	} else if q.stored {
 		config.Journal = queue.StoreJournal(v.broker.store.Log(id))
 	}
 	config.Rules = &rules
@@ -243,6 +245,9 @@ func (v *VHost) PurgeQueue(c *Client, name string) (count uint32, journaled bool
 	if err != nil {
 		return 0, false, err
 	}
+	if err := q.refuseIfStream("queue.purge"); err != nil {
+		return 0, false, err
+	}
 	n, journaled := q.Purge()
 	v.broker.observe(Event{Step: QueuePurged, VHost: v.Name, Queue: name})
 	return uint32(n), journaled, nil
@@ -257,7 +262,10 @@ func (v *VHost) GetQueue(c *Client, name string) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q, v.refuseQuorumGet(q)
+	if err := v.refuseQuorumGet(q); err != nil {
+		return nil, err
+	}
+	return q, q.refuseIfStream("basic.get")
 }
 
 // ConsumeQueue finds a queue for basic.consume and checks that the client may

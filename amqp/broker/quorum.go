@@ -135,8 +135,8 @@ func ConsumerTimeout(args frames.Table) int64 {
 }
 
 // EnforcesExclusive says whether an exclusive consumer keeps others out. In
-// quorum queues it does not.
-func (q *Queue) EnforcesExclusive() bool { return q.Quorum == nil }
+// quorum queues and streams it does not.
+func (q *Queue) EnforcesExclusive() bool { return q.Quorum == nil && q.Stream == nil }
 
 // The headers that count.
 const (

@@ -108,6 +108,18 @@ var (
 
 	StreamFilters = Row[bool]{"x-stream-filter-size-bytes of a stream, x-stream-filter and x-stream-match-unfiltered of its consumers are known", verified, false, true}
 
+	StreamPrefetchText = Row[string]{"text for a stream consumer without prefetch", verified,
+		"consumer prefetch count is not set for '%s'", "consumer prefetch count is not set for stream %s"}
+
+	StreamAckText = Row[string]{"text for a stream consumer without acknowledgement", verified,
+		"automatic acknowledgement not supported by stream queues %s", "automatic acknowledgement not supported by stream %s"}
+
+	StreamGlobalQos = Row[bool]{"streams can be consumed on a channel with a limit set by global qos", verified, false, true}
+
+	StreamRejects = Row[bool]{"basic.nack, basic.reject and basic.recover of a stream's deliveries count as acknowledgements instead of 540, for recover 541", verified, false, true}
+
+	StreamDeliveryMode = Row[bool]{"a stream's messages without delivery mode are delivered with 1", verified, false, true}
+
 	QuorumTimeouts = Row[bool]{"x-consumer-timeout and x-consumer-disconnected-timeout are known: quorum queues and their consumers only", verified, false, true}
 
 	DelayedRetry = Row[bool]{"x-delayed-retry-* are known: quorum queues only", verified, false, true}
