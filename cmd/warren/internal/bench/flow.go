@@ -102,33 +102,6 @@ func unexpected(payload []byte) error {
 // deliveryTag reads the tag of a basic.deliver, behind its consumer tag.
 func deliveryTag(args []byte) uint64 { return binary.BigEndian.Uint64(args[1+int(args[0]):]) }
 
-// confirms counts confirms.
-func (f *flow) confirms(c *client) {
-	var last uint64
-	for {
-		frame, err := c.r.Next()
-		if err != nil {
-			f.fail(err)
-			return
-		}
-		if frame.Type != frames.TypeMethod {
-			continue
-		}
-		id, args, err := frames.SplitMethod(frame.Payload)
-		var ack frames.BasicAck
-		if err != nil || id != frames.BasicAckID || ack.Decode(args) != nil {
-			f.fail(unexpected(frame.Payload))
-			return
-		}
-		if !ack.Multiple {
-			f.arrived(1)
-		} else {
-			f.arrived(int64(ack.DeliveryTag - last))
-		}
-		last = max(last, ack.DeliveryTag)
-	}
-}
-
 // measure lets the flow run, first to warm up, and gives arrivals and seconds.
 func (f *flow) measure(warm, span time.Duration, p *process) (arrived int64, took time.Duration, cpu time.Duration, err error) {
 	if err := f.wait(warm); err != nil {
