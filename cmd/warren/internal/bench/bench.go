@@ -34,8 +34,9 @@ type Result struct {
 	Size       int     `json:"size,omitempty"`
 	Seconds    float64 `json:"seconds,omitempty"`
 	Messages   int64   `json:"messages,omitempty"`
-	Rate       float64 `json:"rate,omitempty"`   // messages a second: delivered, or confirmed
-	CPUMicros  float64 `json:"cpu_us,omitempty"` // of the broker, user and system, a message
+	Rate       float64 `json:"rate,omitempty"`     // messages a second: delivered, or confirmed
+	Consumed   float64 `json:"consumed,omitempty"` // messages a second delivered, where Rate counts confirms
+	CPUMicros  float64 `json:"cpu_us,omitempty"`   // of the broker, user and system, a message
 	P50Micros  float64 `json:"p50_us,omitempty"`
 	P99Micros  float64 `json:"p99_us,omitempty"`
 	KiBPerConn float64 `json:"kib_per_connection,omitempty"`
@@ -55,6 +56,10 @@ var scenarios = []scenario{
 	{"fanout", "fanout exchange to N queues with a consumer each (10)", (*Config).fanout},
 	{"topic", "N wildcard bindings (1000) on 100 queues, consumed", (*Config).topic},
 	{"confirm", "persistent messages to a durable queue, confirms with 1000 in flight, an acknowledging consumer beside", (*Config).confirm},
+	{"confirmone", "the same with one confirm at a time and no consumer: time from publish to confirm", (*Config).confirmOne},
+	{"confirmmany", "N connections (100) with a queue and a consumer each, 10 confirms in flight each", (*Config).confirmMany},
+	{"backlog", "persistent messages to a durable queue without a consumer, confirms with 1000 in flight", (*Config).backlog},
+	{"queues", "N durable queues (1000), a persistent message to each in turn, confirms with 1000 in flight, no consumer", (*Config).queues},
 	{"latency", "publish to deliver at 1000 messages a second", (*Config).latency},
 	{"connections", "N idle connections (1000) with a channel each", (*Config).connections},
 	{"coldstart", "start of the command after -- to connection.open-ok", (*Config).coldstart},
@@ -109,6 +114,9 @@ func (c *Config) block(exchange string, keys []string, props [][]byte, most int)
 func (c *Config) report(f *flow, clients ...*client) (Result, error) {
 	n, took, cpu, err := f.measure(c.Warm, c.Duration, &process{c.PID})
 	f.stop.Store(true)
+	if f.beside != nil {
+		f.beside.stop.Store(true)
+	}
 	for _, cl := range clients {
 		cl.conn.Close()
 	}
@@ -120,6 +128,7 @@ func (c *Config) report(f *flow, clients ...*client) (Result, error) {
 	}
 	return Result{
 		Seconds: took.Seconds(), Messages: n, Rate: float64(n) / took.Seconds(), CPUMicros: float64(cpu.Microseconds()) / float64(n),
+		Consumed: float64(f.consumed) / took.Seconds(),
 	}, nil
 }
 
@@ -250,34 +259,6 @@ func (c *Config) topic() (Result, error) {
 	f := newFlow(window, 1)
 	block, count := c.block(exchange, keys, [][]byte{properties(1, 0)}, window/4)
 	go f.consume(out, 0)
-	go f.produce(in, block, count)
-	return c.report(f, in, out)
-}
-
-func (c *Config) confirm() (Result, error) {
-	in, out, err := c.pair()
-	if err != nil {
-		return Result{}, err
-	}
-	q := fmt.Sprintf("warren-bench-%d", time.Now().UnixNano())
-	_, err = in.queue(&frames.QueueDeclare{Queue: q, Durable: true, AutoDelete: true})
-	if err == nil {
-		_, err = ask[*frames.ConfirmSelectOk](in, 1, &frames.ConfirmSelect{})
-	}
-	if err == nil {
-		_, err = ask[*frames.BasicQosOk](out, 1, &frames.BasicQos{PrefetchCount: 1000})
-	}
-	if err == nil {
-		_, err = ask[*frames.BasicConsumeOk](out, 1, &frames.BasicConsume{Queue: q})
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	f := newFlow(1000, 1)
-	consumed := newFlow(window, 1)
-	block, count := c.block("", []string{q}, [][]byte{properties(2, 0)}, 50)
-	go consumed.consume(out, 100)
-	go f.confirms(in)
 	go f.produce(in, block, count)
 	return c.report(f, in, out)
 }

@@ -20,6 +20,9 @@ const patience = 30 * time.Second
 type client struct {
 	conn net.Conn
 	r    *frames.Reader
+	// confirmed is the publishes before the first that is not confirmed, of
+	// rounds.
+	confirmed uint64
 }
 
 // dial opens a connection and channel 1.

@@ -19,6 +19,9 @@ type flow struct {
 	room   chan struct{}
 	stop   atomic.Bool
 
+	beside   *flow // what consumers of a confirming producer get, if there are any
+	consumed int64 // its arrivals in the time measured
+
 	once   sync.Once
 	failed chan error
 }
@@ -108,10 +111,16 @@ func (f *flow) measure(warm, span time.Duration, p *process) (arrived int64, too
 		return 0, 0, 0, err
 	}
 	before, start, used := f.done.Load(), time.Now(), p.cpu()
+	if f.beside != nil {
+		f.consumed = -f.beside.done.Load()
+	}
 	if err := f.wait(span); err != nil {
 		return 0, 0, 0, err
 	}
 	arrived, took, cpu = f.done.Load()-before, time.Since(start), p.cpu()-used
+	if f.beside != nil {
+		f.consumed += f.beside.done.Load()
+	}
 	f.stop.Store(true)
 	f.arrived(0)
 	return arrived, took, cpu, nil
