@@ -7,7 +7,7 @@ import "time"
 const (
 	pageOpBytes     = 64 // key, version, checksum and pointer of one page
 	bodyDeleteBytes = 32
-	ackOpBytes      = 64
+	ackOpBytes      = 64 // without the positions
 )
 
 // batchSlots is the most messages of one batch, unless they are a group.
@@ -142,7 +142,7 @@ func (b *batch) freeze() {
 		b.arena = appendPageKey(b.arena, prefixAck, p.log.id, p.first)
 		key := b.arena[start:len(b.arena):len(b.arena)]
 		start = len(b.arena)
-		b.arena = appendAcks(beginFrame(b.arena), p.acked)
+		b.arena = appendAcks(beginFrame(b.arena), &p.acked, int(p.n))
 		b.arena = endFrame(b.arena, start, key)
 		b.acks = append(b.acks, rawOp{key: key, value: b.arena[start:len(b.arena):len(b.arena)]})
 		p.ackWritten = true
@@ -170,8 +170,9 @@ func (s *Store) newPage(l *Log, b *batch) *indexPage {
 		p = new(indexPage)
 	}
 	p.log, p.batch = l, b
-	if n := len(s.freeEntries); n > 0 && p.entries == nil {
+	if n := len(s.freeEntries); n > 0 {
 		p.entries = s.freeEntries[n-1]
+		s.freeSlots -= cap(p.entries)
 		s.freeEntries = s.freeEntries[:n-1]
 	}
 	return p
@@ -180,12 +181,16 @@ func (s *Store) newPage(l *Log, b *batch) *indexPage {
 // freeLimit bounds each free list.
 const freeLimit = 64
 
+// freeSlots bounds the entries of all slices kept for reuse.
+const freeSlots = 4 * batchSlots
+
 // recycleEntries takes an entry slice back. Called with Store.mu held.
 func (s *Store) recycleEntries(entries []entry) {
-	if cap(entries) == 0 || len(s.freeEntries) >= freeLimit {
+	if cap(entries) == 0 || len(s.freeEntries) >= freeLimit || s.freeSlots+cap(entries) > freeSlots {
 		return
 	}
 	clear(entries)
+	s.freeSlots += cap(entries)
 	s.freeEntries = append(s.freeEntries, entries[:0])
 }
 

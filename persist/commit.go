@@ -2,6 +2,7 @@ package persist
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,6 +10,12 @@ import (
 type committed struct {
 	batch *batch
 	plan  bodyPlan
+	// index has the index pages, encoded in arena.
+	index   []rawOp
+	arena   []byte
+	encoder pageEncoder
+	// split are pages cut off from others that had too much on them.
+	split []*indexPage
 	// raise, when it has a key, is the write of a page id reservation that
 	// has to be on disk no later than the pages.
 	raise rawOp
@@ -81,6 +88,7 @@ func (s *Store) take(c *committed, closing bool, now time.Time) time.Duration {
 func (s *Store) seal(c *committed) {
 	b := c.batch
 	c.plan.reset()
+	c.index, c.arena = recycled(c.index), recycledBytes(c.arena)
 	kept := b.pages[:0]
 	for _, p := range b.pages {
 		if s.sealPage(p, c) {
@@ -88,7 +96,8 @@ func (s *Store) seal(c *committed) {
 		}
 	}
 	clear(b.pages[len(kept):])
-	b.pages = kept
+	b.pages = append(kept, c.split...)
+	c.split = recycled(c.split)
 	c.deletes = c.deletes[:0]
 	for _, page := range b.orphans {
 		page.queued = false
@@ -131,9 +140,57 @@ func (s *Store) sealPage(p *indexPage, c *committed) bool {
 		s.recyclePage(p)
 		return false
 	}
-	p.compact()
-	s.counts.indexPages++
+	for p != nil {
+		rest := c.encodePage(s, p)
+		p.compact()
+		s.counts.indexPages++
+		p = rest
+	}
 	return true
+}
+
+// encodePage encodes a page, whose entries are placed. What does not fit is cut
+// off and returned as a page of its own.
+func (c *committed) encodePage(s *Store, p *indexPage) (rest *indexPage) {
+	first := p.entries[0].seq
+	c.encoder.begin()
+	for i := range p.entries {
+		e := &p.entries[i]
+		if c.encoder.full() {
+			rest = s.cut(p, i)
+			c.split = append(c.split, rest)
+			break
+		}
+		r := e.record
+		c.encoder.add(storedEntry{uint32(e.seq - first), e.page.id, r.off, r.head, r.body, e.meta})
+	}
+	start := len(c.arena)
+	c.arena = appendPageKey(c.arena, prefixIndex, p.log.id, first)
+	key := c.arena[start:len(c.arena):len(c.arena)]
+	start = len(c.arena)
+	c.arena = c.encoder.appendTo(beginFrame(c.arena))
+	c.arena = endFrame(c.arena, start, key)
+	c.index = append(c.index, rawOp{key: key, value: c.arena[start:len(c.arena):len(c.arena)]})
+	return rest
+}
+
+// cut makes a page of the entries of p from position i on.
+func (s *Store) cut(p *indexPage, i int) *indexPage {
+	rest := &indexPage{
+		log: p.log, first: p.entries[i].seq, live: int32(len(p.entries) - i),
+		// Of its own, because p's slice is reused.
+		entries: slices.Clone(p.entries[i:]),
+	}
+	clear(p.entries[i:])
+	p.entries = p.entries[:i]
+	p.live = int32(i)
+	pages := p.log.pages
+	at := len(pages)
+	for pages[at-1] != p {
+		at--
+	}
+	p.log.pages = slices.Insert(pages, at, rest)
+	return rest
 }
 
 // forget takes a page without messages out of the log.
@@ -149,13 +206,10 @@ func (l *Log) forget(p *indexPage) {
 
 // recyclePage takes back a page that no log has any more.
 func (s *Store) recyclePage(p *indexPage) {
-	entries := p.entries
+	s.recycleEntries(p.entries)
 	*p = indexPage{}
 	if len(s.freePages) < freeLimit {
-		p.entries = entries[:0]
 		s.freePages = append(s.freePages, p)
-	} else {
-		s.recycleEntries(entries)
 	}
 }
 

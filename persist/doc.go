@@ -37,7 +37,7 @@
 //	d kind vhost name          a definition, or its beginning
 //	e kind vhost name piece    the rest of a large definition
 //	g number part              redo list of a commit too large for one transaction
-//	i queue firstSeq           index page: up to 31 messages of a commit for a queue
+//	i queue firstSeq           index page: the messages of a commit for a queue, up to 4 KiB
 //	n name                     format version, reserved ids, mark of a clean stop
 //	r queue chunk              redelivered marks and delivery counts of a clean stop
 //	s queue                    offset from which on a trimmed stream's chunks count
@@ -48,7 +48,7 @@
 // Every value carries a checksum over its key and its bytes. A file named
 // WARREN beside Badger's says that the folder is a store and in which format.
 //
-// Badger keeps values of 1 KiB and more in its value log, apart from the
+// Badger keeps values of 4 KiB and more in its value log, apart from the
 // sorted tables, and there only bodies, bytes of chunks and redo lists may be. For Badger 4.9.6
 // can bring back a deleted value that lay there: rewriting a value log file
 // copies a value although a delete of it waits in an upper level of the

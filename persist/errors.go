@@ -12,6 +12,9 @@ var (
 	ErrInUse = errors.New("the folder is in use")
 	// ErrNewerFormat: a newer version of this program wrote the folder.
 	ErrNewerFormat = errors.New("the folder has a newer format")
+	// ErrOlderFormat: an older version wrote the folder, in a format that is not
+	// read any more.
+	ErrOlderFormat = errors.New("the folder has an older format")
 	// ErrCorrupt: something in the folder is damaged, missing or not a store's.
 	ErrCorrupt = errors.New("the store is damaged")
 )

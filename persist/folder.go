@@ -81,8 +81,12 @@ func writeFormatFile(dir string, known bool) error {
 // checkVersion refuses a format that this version does not read.
 func checkVersion(dir string, version uint64) error {
 	if version > formatVersion {
-		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use the version that wrote it, or a newer one",
+		return fmt.Errorf("%w: %s has format %d, this version reads %d; use the version that wrote it, or a newer one",
 			ErrNewerFormat, dir, version, formatVersion)
+	}
+	if version >= 1 && version < formatVersion {
+		return fmt.Errorf("%w: %s has format %d, this version reads %d only; use the version that wrote it, or move the folder away to start empty",
+			ErrOlderFormat, dir, version, formatVersion)
 	}
 	if version < 1 {
 		return fmt.Errorf("%w: %s has format %d, which never was", ErrCorrupt, dir, version)

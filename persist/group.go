@@ -78,7 +78,7 @@ func (s *Store) Submit(g *Group, w Waiter, token uint64) {
 		r := g.appends[i].record
 		r.measure()
 		bodies += r.size()
-		bytes += pageOpBytes + entryBytes
+		bytes += pageOpBytes + maxEntryBytes
 	}
 	bytes += int64(len(g.settles)) * (2*ackOpBytes + bodyDeleteBytes)
 	ops, moreBytes, moreBodies := g.chunkRoom()

@@ -24,8 +24,9 @@ const (
 	prefixChunkData = 't'
 )
 
-// formatVersion is the layout that this code reads and writes.
-const formatVersion = 1
+// formatVersion is the layout that this code reads and writes. 1 had index pages
+// of at most 31 messages of 32 bytes each; no release wrote it.
+const formatVersion = 2
 
 var (
 	counterFormat = []byte("nformat") // the layout's version

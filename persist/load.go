@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -302,7 +301,7 @@ func (ld *loader) loadAcks(p *indexPage, item *badger.Item) error {
 		if err != nil {
 			return ld.store.corrupt(item.Key(), err)
 		}
-		p.live -= int32(bits.OnesCount32(p.acked))
+		p.live -= int32(p.acked.count())
 		p.ackWritten = true
 		return nil
 	})

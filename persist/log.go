@@ -62,7 +62,7 @@ func (l *Log) Append(seq uint64, r *Record, m Meta) {
 		return
 	}
 	r.measure()
-	b := s.room(1, pageOpBytes+entryBytes, r.size())
+	b := s.room(1, pageOpBytes+maxEntryBytes, r.size())
 	l.append(b, seq, r, m)
 	s.touched(b, r.waiter != nil)
 	s.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Log) append(b *batch, seq uint64, r *Record, m Meta) {
 	p.entries = append(p.entries, e)
 	p.live++
 	b.slots++
-	b.count(0, entryBytes)
+	b.count(0, maxEntryBytes)
 	s.weigh(b, weight)
 	s.counts.appended++
 }
@@ -194,7 +194,7 @@ func (l *Log) acked(p *indexPage, b *batch) {
 	case !p.dirty:
 		p.dirty = true
 		b.dirty = append(b.dirty, p)
-		b.count(1, ackOpBytes)
+		b.count(1, ackOpBytes+int64(p.n/8))
 	}
 }
 

@@ -133,8 +133,10 @@ func closedStore(t *testing.T) (dir string, queue uint64) {
 func TestFormatVersions(t *testing.T) {
 	t.Run("newer file", func(t *testing.T) {
 		dir, _ := closedStore(t)
-		writeFile(t, filepath.Join(dir, formatFile), "warren store, format 2\n")
-		wantOpenError(t, dir, ErrNewerFormat, dir, "format 2")
+		writeFile(t, filepath.Join(dir, formatFile), "warren store, format 3\n")
+		wantOpenError(t, dir, ErrNewerFormat, dir, "format 3")
+		writeFile(t, filepath.Join(dir, formatFile), "warren store, format 1\n")
+		wantOpenError(t, dir, ErrOlderFormat, dir, "format 1")
 	})
 	t.Run("newer database", func(t *testing.T) {
 		dir, _ := closedStore(t)

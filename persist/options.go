@@ -99,8 +99,10 @@ func (o Options) withDefaults() (Options, error) {
 const (
 	// valueThreshold is the size from which Badger keeps a value in its value
 	// log, where compaction does not copy it and where it counts 14 bytes
-	// towards the size of a transaction.
-	valueThreshold = 1 << 10
+	// towards the size of a transaction. A commit of a few small messages stays
+	// below it: then the value log has nothing to sync, which is most of the
+	// time a lone confirm takes.
+	valueThreshold = 4 << 10
 	// memTableBytes is small because pages write few keys: value log files are
 	// collected only after a memtable with the tombstones was flushed and
 	// compacted. It also bounds what is replayed after a kill.

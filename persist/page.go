@@ -1,11 +1,6 @@
 package persist
 
-import (
-	"encoding/binary"
-	"fmt"
-	"math/bits"
-	"sort"
-)
+import "sort"
 
 // Meta is what the index keeps of a message besides its bytes.
 type Meta struct {
@@ -17,21 +12,9 @@ type Meta struct {
 	Expiry int64
 }
 
-// pageEntries is the most messages on one index page: as many as keep the page
-// out of Badger's value log (see doc.go), and the set of settled ones in a word.
-const pageEntries = 31
-
-// entryBytes is the size of one encoded index entry:
-//
-//	 0  4  seq minus the page's first
-//	 4  8  body page
-//	12  4  offset on it
-//	16  4  bytes of the head
-//	20  4  bytes of the body
-//	24  6  expiry
-//	30  1  priority
-//	31  1  flags
-const entryBytes = 32
+// pageEntries is the most messages on one index page. A page of messages that
+// have little in common has fewer, see pageBytes.
+const pageEntries = batchSlots
 
 // maxExpiry is the latest time that fits an index entry.
 const maxExpiry = 1<<48 - 1
@@ -68,9 +51,9 @@ type indexPage struct {
 	body   *bodyPage   // of all entries, when bodies is nil
 	bodies []*bodyPage // by position
 
-	acked      uint32 // settled positions, as bits
-	dirty      bool   // stands in the open batch's list of changed acks
-	ackWritten bool   // an a key exists, or will before this page can be deleted
+	acked      positions // settled ones
+	dirty      bool      // stands in the open batch's list of changed acks
+	ackWritten bool      // an a key exists, or will before this page can be deleted
 	dead       bool
 }
 
@@ -102,14 +85,14 @@ func (p *indexPage) bodyAt(i int) *bodyPage {
 }
 
 // isAcked says whether the message at a position is settled.
-func (p *indexPage) isAcked(i int) bool { return p.acked&(1<<i) != 0 }
+func (p *indexPage) isAcked(i int) bool { return p.acked.has(i) }
 
 // ack marks a position settled and says whether it was not before.
 func (p *indexPage) ack(i int) bool {
 	if p.isAcked(i) {
 		return false
 	}
-	p.acked |= 1 << i
+	p.acked.add(i, int(p.n))
 	p.live--
 	return true
 }
@@ -139,63 +122,6 @@ func (p *indexPage) compact() {
 	}
 }
 
-// appendEntry encodes one index entry.
-func appendEntry(dst []byte, first uint64, e *entry) []byte {
-	r := e.record
-	dst = binary.BigEndian.AppendUint32(dst, uint32(e.seq-first))
-	dst = binary.BigEndian.AppendUint64(dst, e.page.id)
-	dst = binary.BigEndian.AppendUint32(dst, r.off)
-	dst = binary.BigEndian.AppendUint32(dst, r.head)
-	dst = binary.BigEndian.AppendUint32(dst, r.body)
-	expiry := uint64(e.meta.Expiry)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(expiry>>32))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(expiry))
-	return append(dst, e.meta.Priority, e.meta.Flags)
-}
-
-// storedEntry is an index entry as read back.
-type storedEntry struct {
-	seqOff          uint32
-	page            uint64
-	off, head, body uint32
-	meta            Meta
-}
-
-func (e *storedEntry) size() int64 { return int64(e.head) + int64(e.body) }
-
-// parseEntries gives the entries in an index page's payload, checked so far
-// that nothing in them can lead astray.
-func parseEntries(payload []byte) ([]storedEntry, error) {
-	n := len(payload) / entryBytes
-	if n == 0 || n > pageEntries || len(payload)%entryBytes != 0 {
-		return nil, fmt.Errorf("an index page cannot have %d bytes", len(payload))
-	}
-	entries := make([]storedEntry, n)
-	for i := range entries {
-		b := payload[i*entryBytes:]
-		e := &entries[i]
-		*e = storedEntry{
-			seqOff: binary.BigEndian.Uint32(b),
-			page:   binary.BigEndian.Uint64(b[4:]),
-			off:    binary.BigEndian.Uint32(b[12:]),
-			head:   binary.BigEndian.Uint32(b[16:]),
-			body:   binary.BigEndian.Uint32(b[20:]),
-			meta: Meta{
-				Expiry:   int64(binary.BigEndian.Uint16(b[24:]))<<32 | int64(binary.BigEndian.Uint32(b[26:])),
-				Priority: b[30],
-				Flags:    b[31],
-			},
-		}
-		switch {
-		case i == 0 && e.seqOff != 0, i > 0 && e.seqOff <= entries[i-1].seqOff:
-			return nil, fmt.Errorf("the messages of an index page are not in order")
-		case e.off > 0 && int64(e.off)+e.size() > bodyPageBytes:
-			return nil, fmt.Errorf("message %d lies beyond the end of its body page", i)
-		}
-	}
-	return entries, nil
-}
-
 // clampExpiry moves a time into what an index entry can hold.
 func clampExpiry(ms int64) int64 {
 	switch {
@@ -205,22 +131,4 @@ func clampExpiry(ms int64) int64 {
 		return maxExpiry
 	}
 	return ms
-}
-
-// appendAcks encodes the settled positions of a page: bit i of a 32-bit number
-// for position i.
-func appendAcks(dst []byte, acked uint32) []byte {
-	return binary.BigEndian.AppendUint32(dst, acked)
-}
-
-// parseAcks gives the settled positions on a page of n messages.
-func parseAcks(payload []byte, n int) (acked uint32, err error) {
-	if len(payload) != 4 {
-		return 0, errShort
-	}
-	acked = binary.BigEndian.Uint32(payload)
-	if bits.Len32(acked) > n {
-		return 0, fmt.Errorf("position %d is settled on a page of %d messages", bits.Len32(acked)-1, n)
-	}
-	return acked, nil
 }

@@ -112,7 +112,7 @@ type pageView struct {
 	p      *indexPage
 	first  uint64
 	n      int
-	acked  uint32
+	acked  positions
 	body   *bodyPage
 	bodies []*bodyPage
 }
@@ -124,7 +124,7 @@ func (s *Store) readPage(p *indexPage) ([]Recovered, error) {
 		s.mu.Unlock()
 		return nil, nil
 	}
-	v := pageView{p: p, first: p.first, n: int(p.n), acked: p.acked, body: p.body, bodies: p.bodies}
+	v := pageView{p: p, first: p.first, n: int(p.n), acked: p.acked.clone(), body: p.body, bodies: p.bodies}
 	s.mu.Unlock()
 
 	var messages []Recovered
@@ -180,7 +180,7 @@ func (s *Store) readMessages(txn *badger.Txn, v *pageView, entries []storedEntry
 	live := entries[:0:0]
 	pages := make([]*bodyPage, 0, len(entries))
 	for i := range entries {
-		if v.acked&(1<<i) != 0 {
+		if v.acked.has(i) {
 			continue
 		}
 		page := v.body

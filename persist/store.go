@@ -58,6 +58,7 @@ type Store struct {
 	freeBatches []*batch
 	freePages   []*indexPage
 	freeEntries [][]entry
+	freeSlots   int // their capacity together
 
 	// Guarded by recoverMu.
 	recoverMu   sync.Mutex

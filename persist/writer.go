@@ -90,16 +90,7 @@ func (w *writer) account(s *Store, c *committed) {
 // encodePages appends the ops of index pages, acks, deletes and raw writes.
 func (w *writer) encodePages(c *committed) {
 	b := c.batch
-	for _, p := range b.pages {
-		key := w.key(prefixIndex, p.log.id, p.first)
-		start := len(w.arena)
-		w.arena = beginFrame(w.arena)
-		for i := range p.entries {
-			w.arena = appendEntry(w.arena, p.first, &p.entries[i])
-		}
-		w.arena = endFrame(w.arena, start, key)
-		w.ops = append(w.ops, rawOp{key: key, value: w.since(start)})
-	}
+	w.ops = append(w.ops, c.index...)
 	w.ops = append(w.ops, b.acks...)
 	for _, p := range b.empty {
 		w.ops = append(w.ops, rawOp{key: w.key(prefixIndex, p.log.id, p.first), delete: true})
