@@ -41,6 +41,11 @@ type batch struct {
 	bodies int64 // bytes for body pages
 	weight int64 // share in Store.backlog
 
+	// force has the acks go with this batch although they are young: a barrier
+	// or a group came after them.
+	force     bool
+	acksSince time.Time // when the committer first saw them; zero: not yet
+
 	urgent bool      // somebody waits
 	roused bool      // the committer was told that there is something
 	since  time.Time // when the committer first saw it; zero: not yet
@@ -123,16 +128,38 @@ func (s *Store) room(ops int, bytes, bodies int64) *batch {
 
 // closeBatch queues the open batch. Called with Store.mu held.
 func (s *Store) closeBatch() {
-	s.open.freeze()
-	s.queued = append(s.queued, s.open)
+	b := s.open
 	s.open = s.newBatch()
+	b.freeze(s.open, s.opts.LazyDelay, time.Now())
+	s.queued = append(s.queued, b)
 	s.signal()
 }
 
-// freeze copies out the acks of the batch, so that settles that come later,
-// perhaps as part of a group that must be written as a whole, do not go ahead
-// with this one. Called with Store.mu held.
-func (b *batch) freeze() {
+// freeze closes the batch to further acks: those that are due are copied out,
+// so that settles that come later, perhaps as part of a group that must be
+// written as a whole, do not go ahead with this batch. Those that may wait move
+// on to the next batch, the open one: of a queue whose consumer is close behind
+// its publisher most pages are settled altogether meanwhile, and then there is
+// only a page to delete. Called with Store.mu held.
+func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
+	if len(b.dirty) == 0 {
+		return
+	}
+	if b.acksSince.IsZero() {
+		b.acksSince = now
+	}
+	if !b.force && now.Sub(b.acksSince) < delay {
+		for _, p := range b.dirty {
+			if !p.dead {
+				next.dirty = append(next.dirty, p)
+				next.count(1, ackOpBytes+int64(p.n/8))
+			}
+		}
+		clear(b.dirty)
+		b.dirty = b.dirty[:0]
+		next.acksSince, next.since = b.acksSince, b.acksSince
+		return
+	}
 	for _, p := range b.dirty {
 		p.dirty = false
 		if p.dead { // since this batch, which deletes it

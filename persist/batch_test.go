@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -168,5 +169,70 @@ func TestBatchesAreCapped(t *testing.T) {
 	s = crash(t, s)
 	if n := len(recovered(t, s.Log(l.ID()))); n != 3*batchSlots+20-2 {
 		t.Errorf("%d messages came back", n)
+	}
+}
+
+// A consumer that is close behind its publisher costs hardly any lists of
+// settled messages: its pages are settled altogether before these are due.
+func TestCloseConsumerWritesFewAckPages(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.LazyDelay = time.Minute
+	s := mustOpen(t, o)
+	l := s.Log(s.NextID())
+	w := newWaiter()
+	const commits = 40
+	for i := uint64(0); i < commits; i++ {
+		fill(t, s, l, w, i*10+1, i*10+10)
+		for seq := max(i*10, 5) - 4; seq <= i*10+5; seq++ { // half of a page stays
+			l.Settle(seq)
+		}
+	}
+	if n := s.Stats().AckPages; n > 0 {
+		t.Errorf("%d lists of settled messages in %d commits", n, commits)
+	}
+	barrier(t, s) // with which they are due
+	if n := s.Stats().AckPages; n != 1 {
+		t.Errorf("%d lists of settled messages after a barrier", n)
+	}
+	s = crash(t, s)
+	if all := recovered(t, s.Log(l.ID())); len(all) != 5 || all[0].Seq != commits*10-4 {
+		t.Errorf("%d messages came back", len(all))
+	}
+}
+
+// Acks are written once they are old enough, also while commits that somebody
+// waits for keep coming.
+func TestAcksAreNotPutOffForEver(t *testing.T) {
+	s := openDir(t, t.TempDir()) // 50 ms
+	l, w := s.Log(s.NextID()), newWaiter()
+	fill(t, s, l, w, 1, 10)
+	l.Settle(1)
+	deadline := time.Now().Add(20 * time.Second)
+	for seq := uint64(11); s.Stats().AckPages == 0; seq++ {
+		if time.Now().After(deadline) {
+			t.Fatal("an ack is put off for ever")
+		}
+		fill(t, s, l, w, seq, seq)
+	}
+}
+
+// A group's settles are in its commit, also on a page whose older acks wait.
+func TestGroupTakesAcksAlong(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.LazyDelay = time.Minute
+	s := mustOpen(t, o)
+	l, w := s.Log(s.NextID()), newWaiter()
+	fill(t, s, l, w, 1, 10)
+	l.Settle(3)
+	fill(t, s, l, w, 11, 11) // passes the ack on
+	var g Group
+	g.Settle(l, 5)
+	s.Submit(&g, w, 99)
+	w.wait(t, 99)
+	s = crash(t, s)
+	for _, m := range recovered(t, s.Log(l.ID())) {
+		if m.Seq == 3 || m.Seq == 5 {
+			t.Errorf("message %d came back", m.Seq)
+		}
 	}
 }

@@ -75,8 +75,9 @@ func (s *Store) take(c *committed, closing bool, now time.Time) time.Duration {
 		if wait := s.opts.LazyDelay - now.Sub(b.since); wait > 0 && !b.urgent && !closing {
 			return wait
 		}
-		b.freeze()
 		s.open = s.newBatch()
+		b.force = b.force || closing
+		b.freeze(s.open, s.opts.LazyDelay, now)
 	}
 	s.committing, c.batch = b, b
 	s.seal(c)

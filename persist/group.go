@@ -85,6 +85,7 @@ func (s *Store) Submit(g *Group, w Waiter, token uint64) {
 	b := s.define(g.puts, g.deletes, ops+len(g.appends)+3*len(g.settles), bytes+moreBytes, bodies+moreBodies)
 	var scratch [8]notice
 	due := s.apply(b, g, scratch[:0])
+	b.force = b.force || len(g.settles) > 0
 	if w != nil {
 		b.notices = append(b.notices, notice{waiter: w, token: token})
 	}

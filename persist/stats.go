@@ -8,8 +8,8 @@ type counts struct {
 	appended, cancelled, settled uint64
 	indexPages                   int64
 
-	commits, transactions, messages, largest, bodyBytes atomic.Uint64
-	gcPasses, gcFlushes, gcRewrites                     atomic.Uint64
+	commits, transactions, messages, largest, bodyBytes, ackPages atomic.Uint64
+	gcPasses, gcFlushes, gcRewrites                               atomic.Uint64
 }
 
 // Stats are counters since Open and levels of now.
@@ -23,6 +23,9 @@ type Stats struct {
 	// Written counts messages written, per log; LargestCommit is the most of
 	// one commit.
 	Written, LargestCommit uint64
+	// AckPages counts lists of settled messages written, one for each index
+	// page that a commit found partly settled.
+	AckPages uint64
 	// BodyBytes is the bytes of heads and bodies written.
 	BodyBytes uint64
 	// IndexPages and BodyPages are the pages on disk that are not wholly
@@ -49,6 +52,7 @@ func (s *Store) Stats() Stats {
 		Transactions:  c.transactions.Load(),
 		Written:       c.messages.Load(),
 		LargestCommit: c.largest.Load(),
+		AckPages:      c.ackPages.Load(),
 		BodyBytes:     c.bodyBytes.Load(),
 		GCPasses:      c.gcPasses.Load(),
 		GCFlushes:     c.gcFlushes.Load(),

@@ -136,6 +136,7 @@ func (s *Store) Barrier(w Waiter, token uint64) {
 		n.err = s.refusal()
 	case !s.open.isEmpty():
 		s.open.notices = append(s.open.notices, n)
+		s.open.force = true
 		s.touched(s.open, true)
 		s.mu.Unlock()
 		return

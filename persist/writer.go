@@ -82,6 +82,7 @@ func (w *writer) account(s *Store, c *committed) {
 		messages += uint64(len(p.entries))
 	}
 	s.counts.messages.Add(messages)
+	s.counts.ackPages.Add(uint64(len(c.batch.acks)))
 	if messages > s.counts.largest.Load() {
 		s.counts.largest.Store(messages)
 	}
