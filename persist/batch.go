@@ -25,6 +25,7 @@ type batch struct {
 	dirty    []*indexPage // sealed before, whose acks changed
 	empty    []*indexPage // sealed before, settled altogether: to be deleted
 	orphans  []*bodyPage  // may be deleted, unless referred to again by then
+	moves    []rawOp      // of a rewrite; before acks
 	raw      []rawOp      // definitions, counters, marks, dropped logs
 	returns  []*returned  // whose Returns changed
 	deferred []*Record    // cancelled; their cancel counts once this is durable
@@ -72,7 +73,8 @@ func (b *batch) count(ops int, bytes int64) {
 // isEmpty says that committing b would change nothing and tell nobody.
 func (b *batch) isEmpty() bool {
 	return len(b.pages) == 0 && len(b.dirty) == 0 && len(b.empty) == 0 && len(b.orphans) == 0 &&
-		len(b.raw) == 0 && len(b.returns) == 0 && len(b.chunks) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 && len(b.dones) == 0
+		len(b.moves) == 0 && len(b.raw) == 0 && len(b.returns) == 0 && len(b.chunks) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 &&
+		len(b.dones) == 0
 }
 
 // reset makes b as new, keeping its slices unless one large commit blew them up.
@@ -83,6 +85,7 @@ func (b *batch) reset() {
 		dirty:    recycled(b.dirty),
 		empty:    recycled(b.empty),
 		orphans:  recycled(b.orphans),
+		moves:    recycled(b.moves),
 		raw:      recycled(b.raw),
 		returns:  recycled(b.returns),
 		deferred: recycled(b.deferred),
@@ -162,7 +165,7 @@ func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
 	}
 	for _, p := range b.dirty {
 		p.dirty = false
-		if p.dead { // since this batch, which deletes it
+		if p.dead || p.acked.isEmpty() { // since this batch, which deletes or rewrites it
 			continue
 		}
 		start := len(b.arena)

@@ -1,6 +1,9 @@
 package persist
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // bodyPageBytes is the most bytes of messages on one body page. A larger
 // message gets pages of its own with consecutive ids, this many bytes on each
@@ -21,8 +24,36 @@ type bodyPage struct {
 	// Guarded by Store.mu.
 	size   int64 // bytes of messages
 	refs   int32 // live index entries that point here
+	total  int32 // the most there ever were
 	queued bool  // stands in a batch's list of pages that may go
 	gone   bool  // its delete was handed to a commit; never to be referred to
+	sparse bool  // stands in Store.sparse
+	// users are the sealed index pages that refer to this page; dead ones
+	// linger.
+	users []*indexPage
+	// moved says where messages went that a rewrite has copied.
+	moved map[messageSpan]messagePlace
+}
+
+// messageSpan is where a message's bytes are on a page of one part.
+type messageSpan struct{ off, size uint32 }
+
+// messagePlace is where a message's bytes begin.
+type messagePlace struct {
+	page *bodyPage
+	off  uint32
+}
+
+// usedBy notes that an index page refers to this page. Called with Store.mu
+// held.
+func (page *bodyPage) usedBy(p *indexPage) {
+	if n := len(page.users); n > 0 && page.users[n-1] == p {
+		return
+	}
+	if len(page.users) == cap(page.users) {
+		page.users = slices.DeleteFunc(page.users, func(p *indexPage) bool { return p.dead })
+	}
+	page.users = append(page.users, p)
 }
 
 // partsOf is the number of parts of a page with size bytes.
@@ -98,7 +129,10 @@ func (s *Store) retire(page *bodyPage) {
 
 // refer and unrefer count one live index entry on a page. Called with Store.mu
 // held.
-func (page *bodyPage) refer() { page.refs++ }
+func (page *bodyPage) refer() {
+	page.refs++
+	page.total = max(page.total, page.refs)
+}
 
 func (s *Store) unrefer(page *bodyPage, b *batch) {
 	page.refs--
@@ -110,4 +144,5 @@ func (s *Store) unrefer(page *bodyPage, b *batch) {
 		b.orphans = append(b.orphans, page)
 		b.count(int(page.parts), bodyDeleteBytes*int64(page.parts))
 	}
+	s.noteSparse(page)
 }

@@ -143,8 +143,9 @@ func (s *Store) sealPage(p *indexPage, c *committed) bool {
 	}
 	for p != nil {
 		rest := c.encodePage(s, p)
-		p.compact()
+		p.compact(s)
 		s.counts.indexPages++
+		p.log.noteSmall(p.log.mergeAt)
 		p = rest
 	}
 	return true

@@ -11,7 +11,7 @@ import (
 // expect, then that, in the order of the bits. Numbers are varints. Before the
 // first message all is 0. A message of an even stream takes one byte.
 const (
-	differsSeq      = 1 << iota // how many sequence numbers are left out
+	differsSeq      = 1 << iota // how many sequence numbers are left out, before the first as well
 	differsPlace                // not right behind the message before: body page minus that one's (signed), offset
 	differsHead                 // bytes of the head
 	differsBody                 // bytes of the body
@@ -30,7 +30,7 @@ const pageBytes = valueThreshold - 1 - frameOverhead - binary.MaxVarintLen16
 
 // storedEntry is an index entry as it is on disk.
 type storedEntry struct {
-	seqOff          uint32 // seq minus the page's first
+	seqOff          uint32 // seq minus that of the page's key
 	page            uint64
 	off, head, body uint32
 	meta            Meta
@@ -61,9 +61,13 @@ func (c *pageEncoder) add(e storedEntry) {
 	last, at := &c.last, len(c.buf)
 	differs := byte(0)
 	buf := append(c.buf, 0)
-	if c.n > 0 && e.seqOff != last.seqOff+1 {
+	next := uint32(0)
+	if c.n > 0 {
+		next = last.seqOff + 1
+	}
+	if e.seqOff != next {
 		differs |= differsSeq
-		buf = binary.AppendUvarint(buf, uint64(e.seqOff-last.seqOff-1))
+		buf = binary.AppendUvarint(buf, uint64(e.seqOff-next))
 	}
 	if e.page != last.page || e.off != last.end() {
 		differs |= differsPlace
@@ -202,7 +206,7 @@ func (r *payloadReader) entry(e, last *storedEntry, i int) error {
 		return errShort
 	case differs&differsUnknown != 0, e.meta.Expiry < 0, e.meta.Expiry > maxExpiry:
 		return fmt.Errorf("message %d of an index page is malformed", i)
-	case seq > math.MaxUint32, i == 0 && seq != 0:
+	case seq > math.MaxUint32:
 		return fmt.Errorf("the messages of an index page are not in order")
 	case off > 0 && off+uint64(e.size()) > bodyPageBytes:
 		return fmt.Errorf("message %d lies beyond the end of its body page", i)

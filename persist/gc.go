@@ -35,6 +35,9 @@ func (s *Store) runBackground() {
 	defer ticker.Stop()
 	gap := time.NewTimer(gcGap)
 	defer gap.Stop()
+	look := time.NewTicker(s.opts.RewriteInterval)
+	defer look.Stop()
+	var r rewriter
 	last := time.Now()
 	for {
 		for s.streamStep() || s.clearStep() {
@@ -45,6 +48,8 @@ func (s *Store) runBackground() {
 			return
 		case <-s.bgWake:
 		case <-gap.C:
+		case <-look.C:
+			r.run(s)
 		case <-ticker.C:
 			ticked = true
 		}

@@ -186,6 +186,7 @@ type loader struct {
 	store  *Store
 	bodies map[uint64]*bodyPage // by first id
 	owners map[*bodyPage]uint64 // first queue found to refer to it
+	live   map[*bodyPage]int64  // bytes of messages that are not settled
 }
 
 // load reads all index pages and acks, counts references to body pages, and
@@ -208,7 +209,7 @@ func (s *Store) load() (orphans []rawOp, err error) {
 	if err := s.loadStreams(); err != nil {
 		return nil, err
 	}
-	ld := &loader{store: s, bodies: make(map[uint64]*bodyPage), owners: make(map[*bodyPage]uint64)}
+	ld := &loader{store: s, bodies: make(map[uint64]*bodyPage), owners: make(map[*bodyPage]uint64), live: make(map[*bodyPage]int64)}
 	if err := ld.loadIndex(); err != nil {
 		return nil, err
 	}
@@ -324,6 +325,8 @@ func (ld *loader) link(p *indexPage, entries []storedEntry) {
 		p.log.next = p.first + uint64(entries[i].seqOff) + 1
 		page := ld.body(&entries[i])
 		page.refer()
+		page.usedBy(p)
+		ld.live[page] += entries[i].size()
 		if !p.log.dropped {
 			if owner, ok := ld.owners[page]; !ok {
 				ld.owners[page] = p.log.id
@@ -389,6 +392,10 @@ func (ld *loader) loadBodies() (orphans []rawOp, err error) {
 	for _, page := range ld.bodies {
 		s.livePages++
 		s.liveBytes += page.size
+		if sparsePart*ld.live[page] <= page.size { // how many there were is not known
+			page.total = sparsePart * page.refs
+			s.noteSparse(page)
+		}
 	}
 	// What earlier runs left dead is looked for like what dies in this one.
 	s.deadBytes = max(0, valueLogSize(s.opts.Dir)-s.liveBytes)

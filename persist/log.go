@@ -18,6 +18,8 @@ type Log struct {
 	hint    int                  // where the last Settle found its page
 	next    uint64               // lowest seq that may be appended
 	returns map[uint64]*returned // by seq; nil until a message is given back
+	mergeAt int                  // pages from which a look at small ones is worth it
+	merging bool                 // stands in Store.merging
 	dropped bool
 	stream  *Stream // what is kept here is a stream
 }
@@ -80,6 +82,7 @@ func (l *Log) append(b *batch, seq uint64, r *Record, m Meta) {
 	m.Expiry = clampExpiry(m.Expiry)
 	e := entry{seq: seq, record: r, meta: m}
 	weight := int64(entryWeight)
+	r.follow()
 	if r.page != nil && !r.page.gone {
 		e.page = r.page
 		e.page.refer()
@@ -188,6 +191,9 @@ func (l *Log) settle(b *batch, seq uint64) *Record {
 
 // acked puts a sealed page whose acks changed on the list it belongs to.
 func (l *Log) acked(p *indexPage, b *batch) {
+	if p.sparse() {
+		l.noteSmall(0)
+	}
 	switch {
 	case p.live == 0:
 		l.bury(p, b)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -44,6 +45,9 @@ func TestRandomOperations(t *testing.T) {
 		if rapid.Bool().Draw(t, "lazy") {
 			o = lazy(o)
 		}
+		// The test looks itself.
+		o.RewriteInterval = time.Hour
+		o.rewrite = rewriteLimits{bodyBytes: 1000, entries: 4, small: 8, run: 2}
 		m := &model{w: newWaiter(), logs: make(map[uint64]*modelLog), defs: make(map[Key]string)}
 		if m.s, err = Open(o); err != nil {
 			t.Fatal(err)
@@ -70,6 +74,7 @@ func TestRandomOperations(t *testing.T) {
 			"drop":    m.drop,
 			"define":  m.define,
 			"barrier": m.barrier,
+			"rewrite": m.rewrite,
 			"reopen":  m.reopen,
 			"crash":   m.crash,
 		})
@@ -212,6 +217,14 @@ func (m *model) barrier(t *rapid.T) {
 	m.pending = m.pending[:0]
 	if n := m.s.Backlog(); n != 0 && m.s.Stats().Dropping == 0 {
 		t.Fatalf("backlog %d after a barrier", n)
+	}
+}
+
+// rewrite looks twice for pages with little on them.
+func (m *model) rewrite(t *rapid.T) {
+	var r rewriter
+	for range 3 {
+		r.run(m.s)
 	}
 }
 

@@ -52,6 +52,10 @@ type Options struct {
 	// GCInterval is the time between two passes that give disk space back.
 	// Default 30 s. A pass also runs after every 64 MiB of bodies written.
 	GCInterval time.Duration
+	// RewriteInterval is the time between two looks for pages with little left
+	// on them. What has little left at two of them in a row is rewritten.
+	// Default 5 s.
+	RewriteInterval time.Duration
 	// LazyDelay is how long settles, and appends of records without a waiter,
 	// may wait for company before they are committed. Nobody waits for these,
 	// and a message settled meanwhile needs no disk at all. Default 50 ms.
@@ -65,11 +69,14 @@ type Options struct {
 	// probe, when a test sets it, is called by the committer at named points;
 	// its error is the commit's.
 	probe func(point string) error
+	// rewrite is set by tests to have little rewritten.
+	rewrite rewriteLimits
 }
 
 const (
 	defaultSyncInterval = time.Second
 	defaultGCInterval   = 30 * time.Second
+	defaultRewrite      = 5 * time.Second
 	defaultLazyDelay    = 50 * time.Millisecond
 )
 
@@ -89,6 +96,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.GCInterval <= 0 {
 		o.GCInterval = defaultGCInterval
+	}
+	if o.rewrite == (rewriteLimits{}) {
+		o.rewrite = defaultRewriteLimits
+	}
+	if o.RewriteInterval <= 0 {
+		o.RewriteInterval = defaultRewrite
 	}
 	if o.LazyDelay <= 0 {
 		o.LazyDelay = defaultLazyDelay

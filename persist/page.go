@@ -38,7 +38,7 @@ type entry struct {
 // until its batch is finished.
 type indexPage struct {
 	log   *Log
-	first uint64 // seq of the first entry
+	first uint64 // seq of the key; that of the first entry until a rewrite
 	live  int32  // messages neither cancelled nor settled
 
 	batch   *batch  // set while open
@@ -98,15 +98,14 @@ func (p *indexPage) ack(i int) bool {
 }
 
 // compact gives the page its sealed form from its entries, which are all live
-// and placed.
-func (p *indexPage) compact() {
+// and placed. Called with Store.mu held.
+func (p *indexPage) compact(s *Store) {
 	p.first = p.entries[0].seq
 	p.n = int32(len(p.entries))
-	p.body = p.entries[0].page
-	dense, single := true, true
+	bodies, dense := s.bodyScratch[:0], true
 	for i := range p.entries {
 		dense = dense && p.entries[i].seq == p.first+uint64(i)
-		single = single && p.entries[i].page == p.body
+		bodies = append(bodies, p.entries[i].page)
 	}
 	if !dense {
 		p.seqs = make([]uint32, p.n)
@@ -114,12 +113,9 @@ func (p *indexPage) compact() {
 			p.seqs[i] = uint32(p.entries[i].seq - p.first)
 		}
 	}
-	if !single {
-		p.body, p.bodies = nil, make([]*bodyPage, p.n)
-		for i := range p.entries {
-			p.bodies[i] = p.entries[i].page
-		}
-	}
+	p.setBodies(bodies)
+	clear(bodies)
+	s.bodyScratch = bodies[:0]
 }
 
 // clampExpiry moves a time into what an index entry can hold.

@@ -41,6 +41,8 @@ func (s *positions) count() int {
 	return n
 }
 
+func (s *positions) isEmpty() bool { return s.count() == 0 }
+
 func (s *positions) clone() positions { return positions{s.word, slices.Clone(s.more)} }
 
 // First byte of an encoded set.

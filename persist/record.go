@@ -79,6 +79,18 @@ func (r *Record) Adopt(stored *Record, p Payload) {
 	r.lieAt(stored.page, stored.off, stored.head, stored.body)
 }
 
+// follow finds r's bytes again when a rewrite has moved them and their old page
+// is gone. Called with Store.mu held.
+func (r *Record) follow() {
+	for r.page != nil && r.page.gone {
+		to, ok := r.page.moved[messageSpan{r.off, r.head + r.body}]
+		if !ok {
+			return
+		}
+		r.page, r.off = to.page, to.off
+	}
+}
+
 // lieAt says where r's bytes are on disk.
 func (r *Record) lieAt(page *bodyPage, off, head, body uint32) {
 	r.page, r.off, r.head, r.body, r.measured = page, off, head, body, true

@@ -119,6 +119,8 @@ type pageView struct {
 
 // readPage reads the live messages of an index page with their bytes.
 func (s *Store) readPage(p *indexPage) ([]Recovered, error) {
+	s.moving.RLock()
+	defer s.moving.RUnlock()
 	s.mu.Lock()
 	if p.dead || p.batch != nil || p.log.dropped {
 		s.mu.Unlock()
@@ -250,10 +252,12 @@ func (s *Store) readBodies(txn *badger.Txn, page *bodyPage, run []storedEntry, f
 				return err
 			}
 		}
-		if int64(len(data)) != run[0].size() || len(run) != 1 {
-			return s.corrupt(appendIDKey(nil, prefixBody, page.id), errShort)
+		for i := range run { // several when one queue has the message more than once
+			if int64(len(data)) != run[i].size() {
+				return s.corrupt(appendIDKey(nil, prefixBody, page.id), errShort)
+			}
+			fn(&run[i], data)
 		}
-		fn(&run[0], data)
 		return nil
 	}
 	return s.readPart(txn, page, 0, func(payload []byte) error {

@@ -7,6 +7,7 @@ type counts struct {
 	// Guarded by Store.mu.
 	appended, cancelled, settled uint64
 	indexPages                   int64
+	rewritten, moved             uint64
 
 	commits, transactions, messages, largest, bodyBytes, ackPages atomic.Uint64
 	gcPasses, gcFlushes, gcRewrites                               atomic.Uint64
@@ -38,6 +39,9 @@ type Stats struct {
 	// GCPasses counts collections, GCFlushes those that first had Badger
 	// compact, GCRewrites the value log files given back.
 	GCPasses, GCFlushes, GCRewrites uint64
+	// Rewritten counts index pages written anew, with others or without what
+	// was settled, MovedPages body pages written for what was left on others.
+	Rewritten, MovedPages uint64
 	// Dropping is the number of dropped logs not cleared from disk yet.
 	Dropping int
 	// Backlog is Store.Backlog.
@@ -64,6 +68,7 @@ func (s *Store) Stats() Stats {
 	st.Appended, st.Cancelled, st.Settled = c.appended, c.cancelled, c.settled
 	st.IndexPages, st.BodyPages, st.LiveBytes = c.indexPages, s.livePages, s.liveBytes
 	st.DeadBytes = s.deadBytes
+	st.Rewritten, st.MovedPages = c.rewritten, c.moved
 	st.Dropping = len(s.dropping)
 	return st
 }

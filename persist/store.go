@@ -28,6 +28,9 @@ type Store struct {
 	closing  chan struct{}
 	finished sync.WaitGroup
 	gcMu     sync.Mutex // one collection at a time; Badger's Flatten takes no company
+	// moving keeps readers of pages and rewrites apart: a rewrite changes pages
+	// in memory a commit earlier than on disk. Before mu in the lock order.
+	moving   sync.RWMutex
 	closeMu  sync.Mutex // makes Close once and waited for
 	closeErr error
 
@@ -55,10 +58,14 @@ type Store struct {
 	deadBytes  int64 // bytes of messages on body pages gone since the last collection
 	closed     bool
 
+	sparse  []*bodyPage // perhaps worth a rewrite
+	merging []*Log      // perhaps with index pages worth a rewrite
+
 	freeBatches []*batch
 	freePages   []*indexPage
 	freeEntries [][]entry
 	freeSlots   int // their capacity together
+	bodyScratch []*bodyPage
 
 	// Guarded by recoverMu.
 	recoverMu   sync.Mutex

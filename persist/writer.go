@@ -92,6 +92,7 @@ func (w *writer) account(s *Store, c *committed) {
 func (w *writer) encodePages(c *committed) {
 	b := c.batch
 	w.ops = append(w.ops, c.index...)
+	w.ops = append(w.ops, b.moves...)
 	w.ops = append(w.ops, b.acks...)
 	for _, p := range b.empty {
 		w.ops = append(w.ops, rawOp{key: w.key(prefixIndex, p.log.id, p.first), delete: true})
