@@ -180,4 +180,5 @@ func (l *Log) exchange(old, fresh []*indexPage) {
 	}
 	l.pages = slices.Replace(l.pages, i, j+1, fresh...)
 	l.hint = 0
+	l.mergeAt = l.lookAgain()
 }

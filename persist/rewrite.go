@@ -73,6 +73,10 @@ func (l *Log) noteSmall(pages int) {
 	l.store.merging = append(l.store.merging, l)
 }
 
+// lookAgain is the number of pages from which another look is worth it. Called
+// with Store.mu held.
+func (l *Log) lookAgain() int { return len(l.pages) - l.dead + 2*l.store.opts.rewrite.run }
+
 // rewriter is the background goroutine's state of rewriting.
 type rewriter struct {
 	// Found at the last look, to be done at the next: most pages are only on
@@ -184,7 +188,7 @@ func (r *rewriter) mergePages(s *Store) bool {
 		}
 		r.logs = r.logs[:len(r.logs)-1]
 		l.merging = false
-		l.mergeAt = len(l.pages) - l.dead + 2*s.opts.rewrite.run
+		l.mergeAt = l.lookAgain()
 	}
 	s.mu.Unlock()
 	return r.rewrite(s, nil)
