@@ -103,6 +103,8 @@ func (s *Store) collect() {
 	if dead >= gcFlushBytes {
 		s.flushDeletes()
 	}
+	release := s.keepOldFiles()
+	defer release()
 	rewritten := false
 	for range gcFiles {
 		if s.stopping() {

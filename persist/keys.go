@@ -34,6 +34,7 @@ var (
 	counterPage   = []byte("npage")   // first page id not reserved yet
 	counterQueue  = []byte("nqueue")  // first queue id not reserved yet
 	counterFiller = []byte("nfiller") // and a number: see fillMemtable
+	counterSynced = []byte("nsynced") // first body page not known to be synced; see lost.go
 	counterRedo   = []byte("nredo")   // number of the last redo list that was done
 )
 

@@ -232,8 +232,11 @@ func (ld *loader) loadIndex() error {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			key := it.Item().Key()
-			if acks.Valid() && bytes.Compare(acks.Item().Key()[1:], key[1:]) < 0 {
-				return s.corrupt(acks.Item().Key(), errors.New("the index page is missing"))
+			for acks.Valid() && bytes.Compare(acks.Item().Key()[1:], key[1:]) < 0 {
+				if err := ld.strayAcks(acks.Item()); err != nil {
+					return err
+				}
+				acks.Next()
 			}
 			var p *indexPage
 			var entries []storedEntry
@@ -252,11 +255,23 @@ func (ld *loader) loadIndex() error {
 			}
 			ld.link(p, entries)
 		}
-		if acks.Valid() {
-			return s.corrupt(acks.Item().Key(), errors.New("the index page is missing"))
+		for ; acks.Valid(); acks.Next() {
+			if err := ld.strayAcks(acks.Item()); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
+}
+
+// strayAcks is about acks without an index page: damage, unless the latter was
+// lost with what was not synced.
+func (ld *loader) strayAcks(item *badger.Item) error {
+	if !ld.store.lossy {
+		return ld.store.corrupt(item.Key(), errors.New("the index page is missing"))
+	}
+	ld.store.open.raw = append(ld.store.open.raw, rawOp{key: item.KeyCopy(nil), delete: true})
+	return nil
 }
 
 // newPage makes the page of an i key and puts it into its log.
@@ -385,7 +400,11 @@ func (ld *loader) loadBodies() (orphans []rawOp, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(missing) > 0 {
+	if s.lossy {
+		if err := s.dropLost(missing); err != nil {
+			return nil, err
+		}
+	} else if len(missing) > 0 {
 		id := slices.Min(slices.Collect(maps.Keys(missing)))
 		return nil, s.corrupt(appendIDKey(nil, prefixBody, id), fmt.Errorf("%w, with %d other pages that messages refer to", errMissing, len(missing)-1))
 	}

@@ -96,6 +96,9 @@ func (s *Store) start(known bool) error {
 		return err
 	}
 	s.clean = s.clean || isNew
+	if err := s.readSynced(); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		to  *counter
 		key []byte
@@ -118,7 +121,7 @@ func (s *Store) start(known bool) error {
 	first := []rawOp{
 		{key: counterClean, delete: true},
 		{key: counterFormat, value: appendFrame(nil, counterFormat, binary.BigEndian.AppendUint64(nil, formatVersion))},
-		s.pageIDs.reserve(), s.queueIDs.reserve(),
+		s.pageIDs.reserve(), s.queueIDs.reserve(), s.markSynced(),
 	}
 	if err := s.writer.transact(s, first); err != nil {
 		return fmt.Errorf("write to %s: %w", s.opts.Dir, err)
@@ -126,7 +129,7 @@ func (s *Store) start(known bool) error {
 	if err := s.writer.inPieces(s, append(staleMarks, orphans...)); err != nil {
 		return fmt.Errorf("write to %s: %w", s.opts.Dir, err)
 	}
-	if err := s.db.Sync(); err != nil {
+	if err := s.syncFiles(); err != nil {
 		return fmt.Errorf("sync %s: %w", s.opts.Dir, err)
 	}
 	return writeFormatFile(s.opts.Dir, known)
@@ -186,10 +189,13 @@ func (s *Store) Close() error {
 	close(s.closing)
 	s.finished.Wait()
 	err := s.failure()
+	if err == nil { // the mark is not to be on the disk before all else
+		err = s.syncFiles()
+	}
 	if err == nil {
 		mark := rawOp{key: counterClean, value: appendFrame(nil, counterClean, nil)}
 		if err = s.writer.transact(s, []rawOp{mark}); err == nil {
-			err = s.db.Sync()
+			err = s.syncFiles()
 		}
 	}
 	if closeErr := s.db.Close(); err == nil {

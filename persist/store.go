@@ -16,11 +16,13 @@ var ErrClosed = errors.New("the store is closed")
 // from any goroutine, unless they say otherwise.
 type Store struct {
 	// Immutable after Open.
-	opts   Options
-	db     *badger.DB
-	clean  bool
-	caps   caps
-	logger *badgerLogger
+	opts     Options
+	db       *badger.DB
+	clean    bool
+	lossy    bool // the last run may have lost body pages from syncedTo on
+	syncedTo uint64
+	caps     caps
+	logger   *badgerLogger
 
 	wake     chan struct{} // for the committer, one slot
 	bgWake   chan struct{} // for the background goroutine, one slot
@@ -30,9 +32,11 @@ type Store struct {
 	gcMu     sync.Mutex // one collection at a time; Badger's Flatten takes no company
 	// moving keeps readers of pages and rewrites apart: a rewrite changes pages
 	// in memory a commit earlier than on disk. Before mu in the lock order.
-	moving   sync.RWMutex
-	closeMu  sync.Mutex // makes Close once and waited for
-	closeErr error
+	moving    sync.RWMutex
+	syncMu    sync.Mutex // makes syncFiles one at a time
+	syncedLog int        // guarded by syncMu: the value log file up to which all is synced
+	closeMu   sync.Mutex // makes Close once and waited for
+	closeErr  error
 
 	backlog atomic.Int64 // sum of the weights of batches not finished
 	fatal   atomic.Pointer[error]

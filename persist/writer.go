@@ -28,6 +28,7 @@ type writer struct {
 	pages pageWriter
 
 	redone   uint64    // number of the last redo list that was done
+	marked   uint64    // what counterSynced says
 	unsynced time.Time // of SyncInterval: when the first commit not synced was
 }
 
@@ -383,7 +384,9 @@ func (w *writer) syncIfDue(s *Store) {
 		return
 	}
 	w.unsynced = time.Time{}
-	if err := s.db.Sync(); err != nil {
+	if err := s.syncFiles(); err != nil {
 		s.fail(fmt.Errorf("sync: %w", err))
+		return
 	}
+	s.synced()
 }
