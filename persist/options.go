@@ -38,6 +38,16 @@ func (p SyncPolicy) String() string {
 	return fmt.Sprintf("SyncPolicy(%d)", uint8(p))
 }
 
+// ParseSyncPolicy is the inverse of SyncPolicy.String.
+func ParseSyncPolicy(name string) (SyncPolicy, error) {
+	for p := SyncAlways; p <= SyncNever; p++ {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown sync policy %q: give always, interval or never", name)
+}
+
 // Options configures a Store. Only Dir is required.
 type Options struct {
 	// Dir is the store's folder; it is made when it is not there.

@@ -27,6 +27,7 @@ import (
 type serveConfig struct {
 	dataDir             string
 	memory              bool
+	sync                persist.SyncPolicy
 	compat              compat.Profile
 	listen, tlsListen   string
 	tlsCert, tlsKey     string
@@ -58,6 +59,7 @@ func serveCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data-dir", Value: "warren-data", EnvVars: []string{"WARREN_DATA_DIR"}, Usage: "keep durable queues, exchanges, users and persistent messages in `DIR`"},
 			&cli.BoolFlag{Name: "memory", EnvVars: []string{"WARREN_MEMORY"}, Usage: "keep nothing on disk"},
+			&cli.StringFlag{Name: "sync", Value: "always", EnvVars: []string{"WARREN_SYNC"}, Usage: "when a commit is forced to the disk: always (before its confirms), interval (once a second) or never (the operating system's choice); only always survives a power loss"},
 			&cli.StringFlag{Name: "compat", Value: "4", EnvVars: []string{"WARREN_COMPAT"}, Usage: "behave as RabbitMQ 3 (3.10.8) or 4 (4.3.6) does"},
 			&cli.StringFlag{Name: "listen", Value: ":5672", EnvVars: []string{"WARREN_LISTEN"}, Usage: "take AMQP connections on `ADDR`; port 0 is a free one, off is none"},
 			&cli.StringFlag{Name: "tls-listen", Value: off, EnvVars: []string{"WARREN_TLS_LISTEN"}, Usage: "take AMQP connections over TLS on `ADDR`"},
@@ -100,8 +102,12 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 	if err != nil {
 		return serveConfig{}, err
 	}
+	policy, err := persist.ParseSyncPolicy(c.String("sync"))
+	if err != nil {
+		return serveConfig{}, fmt.Errorf("--sync: %w", err)
+	}
 	s := serveConfig{
-		dataDir: c.String("data-dir"), memory: c.Bool("memory"), compat: profile,
+		dataDir: c.String("data-dir"), memory: c.Bool("memory"), sync: policy, compat: profile,
 		listen: listenAddress(c), tlsListen: c.String("tls-listen"),
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
@@ -263,7 +269,7 @@ func (s *serveConfig) openStore(n *node) (*persist.Store, error) {
 		return nil, nil
 	}
 	return persist.Open(persist.Options{
-		Dir: s.dataDir, Logger: n.log,
+		Dir: s.dataDir, Logger: n.log, Sync: s.sync,
 		OnFatal: func(err error) { n.failed <- fmt.Errorf("store in %s: %w", s.dataDir, err) },
 	})
 }
