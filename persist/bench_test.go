@@ -2,9 +2,12 @@ package persist
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // countdown is a waiter that lets a benchmark keep a number of messages in
@@ -81,4 +84,59 @@ func BenchmarkAppendSettle(b *testing.B) {
 	barrier(b, s)
 	st := s.Stats()
 	b.ReportMetric(float64(st.Written), "written")
+}
+
+// folderSize is what the folder takes on disk, holes not counted.
+func folderSize(b *testing.B, dir string) (size int64) {
+	b.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			size += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+	}
+	return size
+}
+
+// BenchmarkDrain fills a queue with a million messages of 1 KiB, drains it in
+// order and looks how long it takes until the disk has its space back, at most
+// a minute. Run it with -benchtime 1x.
+func BenchmarkDrain(b *testing.B) {
+	for b.Loop() {
+		dir := b.TempDir()
+		s := openDir(b, dir)
+		l, w := s.Log(s.NextID()), newCountdown(1000)
+		body := strings.Repeat("x", 1000)
+		const n = 1_000_000
+		for i := uint64(1); i <= n; i++ {
+			<-w.tokens
+			m := newMessage(w, i, "twenty-four bytes of head", body)
+			l.Append(i, &m.Record, Meta{})
+		}
+		barrier(b, s)
+		full := folderSize(b, dir)
+		for i := uint64(1); i <= n; i++ {
+			l.Settle(i)
+			if i%1000 == 0 {
+				time.Sleep(10 * time.Microsecond) // a consumer is no faster
+			}
+		}
+		barrier(b, s)
+		drained := time.Now()
+		for folderSize(b, dir) > 150e6 && time.Since(drained) < time.Minute {
+			time.Sleep(100 * time.Millisecond)
+		}
+		b.ReportMetric(float64(full)/1e6, "MB-full")
+		b.ReportMetric(time.Since(drained).Seconds(), "s-to-150MB")
+		time.Sleep(10 * time.Second)
+		b.ReportMetric(float64(folderSize(b, dir))/1e6, "MB-after")
+		st := s.Stats()
+		b.Logf("%+v", st)
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

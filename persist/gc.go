@@ -38,7 +38,7 @@ func (s *Store) runBackground() {
 	look := time.NewTicker(s.opts.RewriteInterval)
 	defer look.Stop()
 	var r rewriter
-	last := time.Now()
+	last, wait := time.Now(), gcGap
 	for {
 		for s.streamStep() || s.clearStep() {
 		}
@@ -59,13 +59,36 @@ func (s *Store) runBackground() {
 		if !due {
 			continue
 		}
-		if wait := gcGap - time.Since(last); wait > 0 && !ticked {
+		if wait := wait - time.Since(last); wait > 0 && !ticked {
 			gap.Reset(wait)
 			continue
 		}
-		s.collect()
+		wait = s.collectAgain(s.collect(), wait)
 		last = time.Now()
 	}
+}
+
+// collectAgain says how long the next collection has to wait at least. One that
+// found nothing although much is dead had Badger not compacted the deletes yet,
+// for whatever reason: it is repeated, less and less often, until one of
+// GCInterval is the next anyway.
+func (s *Store) collectAgain(rewritten bool, wait time.Duration) time.Duration {
+	size := valueLogSize(s.opts.Dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := size - s.liveBytes
+	if left < valueLogBytes {
+		return gcGap
+	}
+	if wait *= 2; rewritten {
+		wait = gcGap
+	}
+	if wait > s.opts.GCInterval {
+		return gcGap
+	}
+	s.deadBytes = max(s.deadBytes, left)
+	s.rouse()
+	return wait
 }
 
 // rouse wakes the background goroutine.
@@ -89,8 +112,9 @@ func (s *Store) stopping() bool {
 // collect gives disk space back. Badger rewrites a value log file when enough
 // of it is known to be dead, and learns that only when it compacts the tables
 // that hold the deletes. Body pages are few keys, so those deletes would stay
-// in the memtable for long: when much has died, flushDeletes pushes them on.
-func (s *Store) collect() {
+// in the memtable for long: when much has died, flushDeletes pushes them on. It
+// says whether space was given back.
+func (s *Store) collect() (rewritten bool) {
 	s.gcMu.Lock()
 	defer s.gcMu.Unlock()
 	s.counts.gcPasses.Add(1)
@@ -105,10 +129,9 @@ func (s *Store) collect() {
 	}
 	release := s.keepOldFiles()
 	defer release()
-	rewritten := false
 	for range gcFiles {
 		if s.stopping() {
-			return
+			return rewritten
 		}
 		err := s.db.RunValueLogGC(gcDiscardRatio)
 		if errors.Is(err, badger.ErrNoRewrite) {
@@ -125,6 +148,7 @@ func (s *Store) collect() {
 		s.sweep()
 		s.sweepStreams()
 	}
+	return rewritten
 }
 
 // flushDeletes has Badger write out its memtable and compact, so that it counts
