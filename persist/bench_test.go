@@ -1,41 +1,22 @@
+//go:build unix
+
 package persist
 
 import (
 	"fmt"
-	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// countdown is a waiter that lets a benchmark keep a number of messages in
-// flight.
-type countdown struct {
-	tokens chan struct{}
-	due    atomic.Int64
-}
-
-func newCountdown(n int) *countdown {
-	c := &countdown{tokens: make(chan struct{}, n)}
-	for range n {
-		c.tokens <- struct{}{}
+// cpuTime is what this process has used, user and system.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	return c
-}
-
-func (c *countdown) Stored(_ uint64, err error) {
-	if err != nil {
-		panic(err)
-	}
-	c.due.Add(1)
-}
-
-func (c *countdown) Flush() {
-	for n := c.due.Swap(0); n > 0; n-- {
-		c.tokens <- struct{}{}
-	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkAppendCommit is publishing with confirms: so many messages of 1 KiB
@@ -49,6 +30,7 @@ func BenchmarkAppendCommit(b *testing.B) {
 			body := strings.Repeat("x", 1000)
 			b.SetBytes(1024)
 			b.ReportAllocs()
+			used := cpuTime(b)
 			for i := range b.N {
 				<-w.tokens
 				m := newMessage(w, uint64(i), "twenty-four bytes of head", body)
@@ -58,6 +40,7 @@ func BenchmarkAppendCommit(b *testing.B) {
 				}
 			}
 			barrier(b, s)
+			b.ReportMetric(float64((cpuTime(b)-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
 			st := s.Stats()
 			b.ReportMetric(float64(st.Written)/float64(max(1, st.Commits)), "msg/commit")
 		})
@@ -84,21 +67,6 @@ func BenchmarkAppendSettle(b *testing.B) {
 	barrier(b, s)
 	st := s.Stats()
 	b.ReportMetric(float64(st.Written), "written")
-}
-
-// folderSize is what the folder takes on disk, holes not counted.
-func folderSize(b *testing.B, dir string) (size int64) {
-	b.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			size += info.Sys().(*syscall.Stat_t).Blocks * 512
-		}
-	}
-	return size
 }
 
 // BenchmarkDrain fills a queue with a million messages of 1 KiB, drains it in

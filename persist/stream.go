@@ -257,7 +257,7 @@ func (e *chunkEncoder) encode() error {
 
 func (e *chunkEncoder) begin() {
 	e.key = appendPartKey(nil, e.a.stream.log.id, e.a.chunk.First, e.part)
-	e.buffer = e.w.pages.beginValue()
+	e.buffer = e.w.pages.beginValue(min(e.a.size()-int64(e.part)*bodyPageBytes, bodyPageBytes))
 }
 
 func (e *chunkEncoder) end() error {

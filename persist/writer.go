@@ -165,8 +165,8 @@ func (w *writer) aheadIfLarge(s *Store) error {
 func (w *writer) encodeLarge(s *Store, page *bodyPage, p Payload) error {
 	head, body := p.AppendHead(nil), p.Body()
 	for part := range uint64(page.parts) {
-		key, buffer := w.pages.begin(page.id + part)
 		room := bodyPageBytes
+		key, buffer := w.pages.begin(page.id+part, int64(min(room, len(head)+len(body))))
 		n := min(room, len(head))
 		buffer, head, room = append(buffer, head[:n]...), head[n:], room-n
 		n = min(room, len(body))
@@ -184,7 +184,7 @@ func (w *writer) encodeLarge(s *Store, page *bodyPage, p Payload) error {
 
 // encode writes the messages of one page.
 func (w *pageWriter) encode(page *bodyPage, places []placement) {
-	key, buffer := w.begin(page.id)
+	key, buffer := w.begin(page.id, page.size)
 	for _, place := range places {
 		r := place.record
 		if len(buffer) != int(r.off)+1 {
@@ -199,14 +199,19 @@ func (w *pageWriter) encode(page *bodyPage, places []placement) {
 	w.end(key, buffer)
 }
 
-func (w *pageWriter) begin(id uint64) (key, buffer []byte) {
-	return appendIDKey(nil, prefixBody, id), w.beginValue()
+// begin starts a body page of so many bytes of messages.
+func (w *pageWriter) begin(id uint64, size int64) (key, buffer []byte) {
+	return appendIDKey(nil, prefixBody, id), w.beginValue(size)
 }
 
-// beginValue gives the buffer for a framed value; end takes it.
-func (w *pageWriter) beginValue() []byte {
+// beginValue gives the buffer for a framed value of so many bytes; end takes
+// it.
+func (w *pageWriter) beginValue(size int64) []byte {
 	if w.used == len(w.buffers) {
 		w.buffers = append(w.buffers, nil)
+	}
+	if size += frameOverhead; int64(cap(w.buffers[w.used])) < size {
+		w.buffers[w.used] = make([]byte, 0, size)
 	}
 	return beginFrame(w.buffers[w.used][:0])
 }
@@ -219,13 +224,21 @@ func (w *pageWriter) end(key, buffer []byte) {
 	w.bytes += int64(len(buffer))
 }
 
-// reset keeps two buffers: the page of a usual commit and a neighbour.
+// keepBuffer is the size up to which a buffer is kept for the next commit.
+const keepBuffer = 2 << 20
+
+// reset keeps the page of a usual commit and a neighbour.
 func (w *pageWriter) reset() {
 	clear(w.ops)
 	w.ops, w.used, w.bytes = w.ops[:0], 0, 0
 	if len(w.buffers) > 2 {
 		clear(w.buffers[2:])
 		w.buffers = w.buffers[:2]
+	}
+	for i := range w.buffers {
+		if cap(w.buffers[i]) > keepBuffer {
+			w.buffers[i] = nil
+		}
 	}
 }
 
