@@ -62,7 +62,10 @@
 // the last lock in the broker's order; nothing is called and no disk is touched
 // while it is held, except Payload.HeadSize and Payload.Body. The committer
 // goroutine owns a batch from the moment it has taken it. One background
-// goroutine clears dropped logs and runs Badger's value log collection.
+// goroutine clears dropped logs, rewrites pages with little left on them
+// (rewrite.go) and runs Badger's value log collection. Whoever reads pages from
+// disk holds Store.moving for reading, from before it looks at an indexPage
+// until it has what it wanted: a rewrite changes pages in memory first.
 //
 // Badger is used in one way only: one committer, one transaction a batch, no
 // write batches, no conflict detection, no Badger expiry, no prefix drops.

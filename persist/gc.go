@@ -291,6 +291,7 @@ func (s *Store) writeRaw(ops []rawOp) bool {
 func (s *Store) waitFor(b *batch) bool {
 	durable := make(chan struct{})
 	b.dones = append(b.dones, doneFunc{fn: func(error) { close(durable) }})
+	b.force = true
 	s.touched(b, true)
 	s.mu.Unlock()
 	select {
