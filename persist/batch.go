@@ -31,6 +31,9 @@ type batch struct {
 	deferred []*Record    // cancelled; their cancel counts once this is durable
 	notices  []notice     // groups and barriers
 	dones    []doneFunc   // updates
+	// written is closed as soon as the batch is on disk or has failed, before
+	// any waiter is told; of the background goroutine, which may hold moving.
+	written []chan struct{}
 
 	// Set when the batch is closed to further changes.
 	acks  []rawOp // of dirty
@@ -74,7 +77,7 @@ func (b *batch) count(ops int, bytes int64) {
 func (b *batch) isEmpty() bool {
 	return len(b.pages) == 0 && len(b.dirty) == 0 && len(b.empty) == 0 && len(b.orphans) == 0 &&
 		len(b.moves) == 0 && len(b.raw) == 0 && len(b.returns) == 0 && len(b.chunks) == 0 && len(b.deferred) == 0 && len(b.notices) == 0 &&
-		len(b.dones) == 0
+		len(b.dones) == 0 && len(b.written) == 0
 }
 
 // reset makes b as new, keeping its slices unless one large commit blew them up.
@@ -91,6 +94,7 @@ func (b *batch) reset() {
 		deferred: recycled(b.deferred),
 		notices:  recycled(b.notices),
 		dones:    recycled(b.dones),
+		written:  recycled(b.written),
 		acks:     recycled(b.acks),
 		arena:    recycledBytes(b.arena),
 	}

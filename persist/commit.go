@@ -229,6 +229,9 @@ func (s *Store) commit(c *committed) {
 			err = s.failure()
 		}
 	}
+	for _, written := range b.written {
+		close(written)
+	}
 	b.tellChunks(err)
 	s.tell(c, err)
 

@@ -290,7 +290,7 @@ func (s *Store) writeRaw(ops []rawOp) bool {
 // background may go on.
 func (s *Store) waitFor(b *batch) bool {
 	durable := make(chan struct{})
-	b.dones = append(b.dones, doneFunc{fn: func(error) { close(durable) }})
+	b.written = append(b.written, durable)
 	b.force = true
 	s.touched(b, true)
 	s.mu.Unlock()

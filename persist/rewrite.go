@@ -271,6 +271,7 @@ func (r *rewriter) rewrite(s *Store, moving map[*bodyPage]bool) bool {
 		// Mostly a page that was settled meanwhile.
 		if !errors.Is(err, errMissing) {
 			s.opts.Logger.Warn("rewriting pages failed", "dir", s.opts.Dir, "error", err)
+			r.giveUp(s)
 		}
 		return !s.stopping()
 	}
@@ -287,6 +288,19 @@ func (r *rewriter) rewrite(s *Store, moving map[*bodyPage]bool) bool {
 		return !s.stopping()
 	}
 	return s.waitFor(b)
+}
+
+// giveUp leaves what is left of this look to a later one.
+func (r *rewriter) giveUp(s *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, page := range r.bodies {
+		page.sparse = false
+	}
+	for _, l := range r.logs {
+		l.merging, l.mergeAt = false, l.lookAgain()
+	}
+	r.bodies, r.logs = nil, nil
 }
 
 // read reads the messages of a run that are left.
