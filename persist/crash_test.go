@@ -29,6 +29,7 @@ const crashChildEnv = "WARREN_PERSIST_CRASH_CHILD"
 //	b n, B n       barrier asked for, resolved
 //	G n sa sb x    group n about to be submitted: appends to both, settles x in a
 //	D n            group n told stored
+//	W n            index pages rewritten by now
 type crashChild struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -68,11 +69,17 @@ func runCrashChild() {
 	}
 	o := testOptions(dir)
 	o.Sync, o.GCInterval, o.LazyDelay = policy, 20*time.Millisecond, 3*time.Millisecond
+	o.RewriteInterval, o.rewrite = 5*time.Millisecond, rewriteLimits{bodyBytes: 2000, entries: 16, small: 64, run: 3}
 	s, err := Open(o)
 	if err != nil {
 		panic(err)
 	}
 	c := &crashChild{out: os.Stdout, rnd: rand.New(rand.NewPCG(seed, 1)), s: s}
+	for _, id := range s.Logs() { // until all are read nothing is rewritten
+		if err := s.Log(id).Recover(func(Recovered) error { return nil }); err != nil {
+			panic(err)
+		}
+	}
 	c.a, c.b = s.Log(s.NextID()), s.Log(s.NextID())
 	c.say("L %d %d", c.a.ID(), c.b.ID())
 	for n := uint64(1); ; n++ {
@@ -86,6 +93,9 @@ func runCrashChild() {
 		default:
 			c.say("b %d", n)
 			s.Barrier(&told{func(uint64) { c.say("B %d", n) }}, 0)
+		}
+		if n%100 == 0 {
+			c.say("W %d", s.Stats().Rewritten)
 		}
 		for s.Backlog() > 8<<20 {
 			time.Sleep(time.Millisecond)
@@ -187,6 +197,7 @@ type crashReport struct {
 	barriers  map[uint64][]crashID // what a barrier covers
 	asked     []crashID
 	lines     int
+	rewritten uint64
 }
 
 func (r *crashReport) read(t *testing.T, line string) {
@@ -220,6 +231,8 @@ func (r *crashReport) read(t *testing.T, line string) {
 		r.groups[n[0]] = &crashGroup{seq: n[1], x: crashID{n[2], n[3]}}
 	case "D":
 		r.groups[n[0]].done = true
+	case "W":
+		r.rewritten = n[0]
 	default:
 		t.Fatalf("line %q", line)
 	}
@@ -319,7 +332,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))
 	before := make(map[crashID]string)
-	stored, groups := 0, 0
+	stored, groups, rewritten := 0, 0, uint64(0)
 	for run := range uint64(12) {
 		seed, lines := rnd.Uint64(), 20+rnd.IntN(3000)
 		policy := []SyncPolicy{SyncAlways, SyncNever, SyncInterval}[run%3]
@@ -344,12 +357,13 @@ func TestKill(t *testing.T) {
 		mustClose(t, s)
 		before = found
 		stored, groups = stored+len(r.stored), groups+len(r.groups)
+		rewritten += r.rewritten
 		if t.Failed() {
 			t.Fatalf("run %d, seed %d, killed after %d lines, sync %v", run, seed, lines, policy)
 		}
 	}
-	if stored == 0 || groups == 0 {
-		t.Errorf("only %d messages and %d groups: nothing was tested", stored, groups)
+	if stored == 0 || groups == 0 || rewritten == 0 {
+		t.Errorf("only %d messages, %d groups and %d pages rewritten: too little was tested", stored, groups, rewritten)
 	}
-	t.Logf("%d messages told stored, %d groups, %d messages at the end", stored, groups, len(before))
+	t.Logf("%d messages told stored, %d groups, %d index pages rewritten, %d messages at the end", stored, groups, rewritten, len(before))
 }
