@@ -142,8 +142,7 @@ func (s *Store) closeBatch() {
 	s.signal()
 }
 
-// freeze closes the batch to further acks and returns: those that are due are copied out,
-// so that settles that come later, perhaps as part of a group that must be
+// freeze closes the batch to further acks and returns: those that are due are copied out, so that settles that come later, perhaps as part of a group that must be
 // written as a whole, do not go ahead with this batch. Those that may wait move
 // on to the next batch, the open one: of a queue whose consumer is close behind
 // its publisher most pages are settled altogether meanwhile, and then there is
@@ -155,16 +154,15 @@ func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
 	if b.acksSince.IsZero() {
 		b.acksSince = now
 	}
-	if !b.force && now.Sub(b.acksSince) < delay {
+	// Returns are few, and a confirm that follows one says that it is safe.
+	if !b.force && len(b.returns) == 0 && now.Sub(b.acksSince) < delay {
 		for _, p := range b.dirty {
 			if !p.dead {
 				next.dirty = append(next.dirty, p)
 				next.count(1, ackOpBytes+int64(p.n/8))
 			}
 		}
-		next.returns = append(next.returns, b.returns...)
-		next.count(len(b.returns), ackOpBytes*int64(len(b.returns)))
-		b.dirty, b.returns = recycled(b.dirty), recycled(b.returns)
+		b.dirty = recycled(b.dirty)
 		next.acksSince, next.since = b.acksSince, b.acksSince
 		return
 	}
