@@ -165,7 +165,8 @@ func (q *Queue) refusesCounted() bool {
 // noteFull watches the limit of a quorum queue that refuses. mu is held.
 func (q *Queue) noteFull() {
 	r, s := &q.rules, &q.quorum
-	count, bytes := int64(q.ready.count+q.arriving), q.ready.bytes+q.arrivingBytes
+	count := int64(q.ready.count + q.arriving + len(q.stranded.dead))
+	bytes := q.ready.bytes + q.arrivingBytes + q.stranded.bytes
 	if !s.full {
 		s.full = r.over(int(count), bytes)
 		return
