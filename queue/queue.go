@@ -126,13 +126,6 @@ func New(c Config) *Queue {
 	return q
 }
 
-// emptyOrder makes the order in which the queue's messages will wait.
-func (q *Queue) emptyOrder() readyOrder {
-	r := newReadyOrder(q.MaxPriority)
-	r.properties = q.Quorum != nil && q.Quorum.PropertiesCount
-	return r
-}
-
 // Outcome is what became of a publish in one queue.
 type Outcome uint8
 

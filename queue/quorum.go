@@ -73,6 +73,13 @@ type quorumState struct {
 	ending  bool
 }
 
+// emptyOrder makes the order in which the queue's messages will wait.
+func (q *Queue) emptyOrder() readyOrder {
+	r := newReadyOrder(q.MaxPriority)
+	r.properties = q.Quorum != nil && q.Quorum.PropertiesCount
+	return r
+}
+
 // Keeps says whether the queue keeps this message on disk. Any goroutine.
 func (q *Queue) Keeps(m *Message) bool {
 	return q.Journal != nil && (m.Persistent || q.Quorum != nil)
