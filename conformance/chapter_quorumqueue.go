@@ -9,7 +9,7 @@ import (
 
 func quorumCases() []Case {
 	return slices.Concat(quorumDeclareCases(), quorumOrderCases(), quorumCountCases(), quorumLimitCases(), quorumFullCases(),
-		quorumSingleCases(), quorumRetryCases(), quorumExpiresCases())
+		quorumSingleCases(), quorumRetryCases(), quorumExpiresCases(), quorumPolicyCases())
 }
 
 func quorumDeclareCases() []Case {
@@ -374,3 +374,75 @@ func quorumExpiresCases() []Case {
 		expiring("get", "basic.get is a use", false, func(t *T, ch *Chan, _ int) { ch.WantEmpty(t.Q) }),
 	}
 }
+
+// quorumPolicyCases: what policies say of quorum queues holds at once, and beside arguments the lesser counts.
+func quorumPolicyCases() []Case {
+	kase := func(id, title string, class Class, profiles []int, run func(t *T, ch *Chan)) Case {
+		return Case{ID: "quorum/policy-" + id, Title: title, Source: "rabbitmq: policies, behaviour 7.6, 8.1", Class: class, Profiles: profiles,
+			NeedsAdmin: true, Run: func(t *T) { run(t, t.Channel()) }}
+	}
+	four := []int{Profile4}
+	// deaths demands how many deliveries it takes until the message "a" is dead-lettered to Q2.
+	deaths := func(t *T, ch *Chan, deliveries int) {
+		ch.Consume(t.Q, "c")
+		ch.Put(t.Q, "a")
+		for range deliveries {
+			ch.Send(wire.BasicReject{DeliveryTag: ch.Delivery().Tag, Requeue: true})
+		}
+		t.Equal("dead", ch.AwaitGet(t.Q2).Body, "a")
+		ch.Quiet()
+	}
+	bury := func(t *T) []wire.Field {
+		return []wire.Field{{Key: "x-dead-letter-exchange", Value: ""}, {Key: "x-dead-letter-routing-key", Value: t.Q2}}
+	}
+	return []Case{
+		kase("limit", "delivery-limit", Extension, nil, func(t *T, ch *Chan) {
+			ch.Queue(t.Q2)
+			ch.Quorum(t.Q, bury(t)...)
+			t.policy(t.Q, "", 0, settings{"delivery-limit": 1})
+			time.Sleep(policyDelay)
+			deaths(t, ch, 2)
+		}),
+		kase("limit-lesser", "delivery-limit beside a greater argument", Extension, nil, func(t *T, ch *Chan) {
+			t.policy(t.Q, "", 0, settings{"delivery-limit": 1})
+			time.Sleep(policyDelay)
+			ch.Queue(t.Q2)
+			ch.Quorum(t.Q, append(bury(t), limited(int32(5)))...)
+			deaths(t, ch, 2)
+		}),
+		kase("timeout", "consumer-timeout", Timing, four, func(t *T, ch *Chan) {
+			t.policy(t.Q, "", 0, settings{"consumer-timeout": shortTimeout})
+			time.Sleep(policyDelay)
+			ch.Quorum(t.Q)
+			ch.Consume(t.Q, "c")
+			ch.Put(t.Q, "a")
+			ch.came("a", 0)
+			ch.WantCancelled("c")
+		}),
+		kase("timeout-lesser", "consumer-timeout beside a greater argument", Timing, four, func(t *T, ch *Chan) {
+			t.policy(t.Q, "", 0, settings{"consumer-timeout": shortTimeout})
+			time.Sleep(policyDelay)
+			ch.Quorum(t.Q, consumerTimeout(600_000))
+			ch.Consume(t.Q, "c")
+			ch.Put(t.Q, "a")
+			ch.came("a", 0)
+			ch.WantCancelled("c")
+		}),
+		kase("retry", "delayed-retry-*", Timing, four, func(t *T, ch *Chan) {
+			ch.Quorum(t.Q)
+			t.policy(t.Q, "", 0, settings{"delayed-retry-type": "all", "delayed-retry-min": retryLeast, "delayed-retry-max": retryLeast})
+			time.Sleep(policyDelay)
+			ch.Consume(t.Q, "c")
+			ch.Put(t.Q, "a")
+			start := time.Now()
+			ch.Send(wire.BasicReject{DeliveryTag: ch.Delivery().Tag, Requeue: true})
+			ch.came("a", 1)
+			if took := time.Since(start); took < retryLeast*time.Millisecond {
+				t.Errorf("came back after %v", took)
+			}
+		}),
+	}
+}
+
+// policyDelay is how long RabbitMQ may take to tell its queues of a policy.
+const policyDelay = 300 * time.Millisecond

@@ -84,6 +84,7 @@ type Queue struct {
 	offering               bool       // the pump has a roomOffer as a task
 	quorum                 quorumState
 	delay                  *delay // immutable; nil but in a queue of messages that wait for their time
+	stranded               stranded
 	dead                   []Dead // waits to be dead-lettered
 	burying                bool   // the pump has the burial as a task
 	expiryTimer, idleTimer *Timer
@@ -125,13 +126,6 @@ func New(c Config) *Queue {
 	}
 	q.setRules(rules)
 	return q
-}
-
-// emptyOrder makes the order in which the queue's messages will wait.
-func (q *Queue) emptyOrder() readyOrder {
-	r := newReadyOrder(q.MaxPriority)
-	r.properties = q.Quorum != nil && q.Quorum.PropertiesCount
-	return r
 }
 
 // Outcome is what became of a publish in one queue.
@@ -518,7 +512,7 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	}
 	q.consumers, q.exclusive, q.single = nil, nil, nil
 	q.ready = q.emptyOrder()
-	q.quorum.delayed.entries = nil
+	q.quorum.delayed.entries, q.stranded.dead = nil, nil
 	if q.delay != nil {
 		q.delay.heap = nil
 	}

@@ -73,6 +73,13 @@ type quorumState struct {
 	ending  bool
 }
 
+// emptyOrder makes the order in which the queue's messages will wait.
+func (q *Queue) emptyOrder() readyOrder {
+	r := newReadyOrder(q.MaxPriority)
+	r.properties = q.Quorum != nil && q.Quorum.PropertiesCount
+	return r
+}
+
 // Keeps says whether the queue keeps this message on disk. Any goroutine.
 func (q *Queue) Keeps(m *Message) bool {
 	return q.Journal != nil && (m.Persistent || q.Quorum != nil) || q.Stream != nil
@@ -169,7 +176,8 @@ func (q *Queue) refusesCounted() bool {
 // noteFull watches the limit of a quorum queue that refuses. mu is held.
 func (q *Queue) noteFull() {
 	r, s := &q.rules, &q.quorum
-	count, bytes := int64(q.ready.count+q.arriving), q.ready.bytes+q.arrivingBytes
+	count := int64(q.ready.count + q.arriving + len(q.stranded.dead))
+	bytes := q.ready.bytes + q.arrivingBytes + q.stranded.bytes
 	if !s.full {
 		s.full = r.over(int(count), bytes)
 		return

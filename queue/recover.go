@@ -25,7 +25,7 @@ func (q *Queue) Recover(log *persist.Log, maybeDelivered bool, shared map[*persi
 			Message: m, Seq: r.Seq, Expiry: r.Meta.Expiry,
 			Priority:  uint8(min(int(r.Meta.Priority), q.MaxPriority)),
 			Journaled: true, Deliveries: max(r.DeliveryCount, r.Returns.Total), Failures: r.Returns.Failed,
-			Redelivered: r.Redelivered || maybeDelivered,
+			Redelivered: r.Redelivered || maybeDelivered || r.Returns.Total > 0,
 		})
 		q.ruled = q.ruled || r.Meta.Expiry != 0
 		q.nextSeq = max(q.nextSeq, r.Seq+1)

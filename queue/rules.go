@@ -50,6 +50,9 @@ type Rules struct {
 	// DeadLetters says that dead messages go to Config.Bury; otherwise they are
 	// dropped.
 	DeadLetters bool
+	// AtLeastOnce keeps dead messages that nothing takes (Queue.Strand). For a
+	// quorum queue that refuses when it is full.
+	AtLeastOnce bool
 	// SingleActive has one consumer receive while the others wait.
 	SingleActive bool
 	// DeliveryLimit is how many failures a message of a quorum queue survives;
@@ -308,7 +311,7 @@ func (q *Queue) DeleteIfLapsed() bool {
 
 // stopTimers is for a queue that is being deleted. mu is held.
 func (q *Queue) stopTimers() {
-	for _, t := range []*Timer{q.expiryTimer, q.idleTimer, q.quorum.timer} {
+	for _, t := range []*Timer{q.expiryTimer, q.idleTimer, q.quorum.timer, q.stranded.timer} {
 		if t != nil {
 			t.Stop()
 		}

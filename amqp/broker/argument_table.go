@@ -31,6 +31,7 @@ const (
 	argPriority             = "x-priority"
 	argConsumerTimeout      = "x-consumer-timeout"
 	argDeliveryLimit        = "x-delivery-limit"
+	argDeadLetterStrategy   = "x-dead-letter-strategy"
 	argRetryType            = "x-delayed-retry-type"
 	argRetryMin             = "x-delayed-retry-min"
 	argRetryMax             = "x-delayed-retry-max"

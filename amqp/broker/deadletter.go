@@ -76,6 +76,10 @@ var reasons = [...]deathReason{queue.Rejected: rejected, queue.Expired: expired,
 // end in the queue and their arrival elsewhere are one transaction, so that a
 // crash neither loses nor doubles them. On a goroutine of the pump.
 func (v *VHost) bury(q *Queue, dl *deadLetter, dead []queue.Dead) {
+	if q.BuriesSurely() {
+		v.burySurely(q, dl, dead)
+		return
+	}
 	t := queue.Transaction{Settlements: []queue.Settlement{{Queue: q.Queue, Fate: queue.Inter}}}
 	for i := range dead {
 		if d := &dead[i]; d.Seq != 0 { // one that was refused at the door is in no queue

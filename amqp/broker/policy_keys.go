@@ -74,7 +74,7 @@ const (
 var policyKeys = []policyKey{
 	{name: keyAlternateExchange, user: in3 | in4, valid: isText, what: "is not a valid alternate exchange name"},
 	{name: "consumer-disconnected-timeout", user: in4, valid: atLeast(0), what: "is not a valid consumer disconnected timeout"},
-	{name: "consumer-timeout", user: in4, valid: atLeast(0), what: "is not a valid consumer timeout"},
+	{name: "consumer-timeout", user: in4, valid: atLeast(0), what: "is not a valid consumer timeout", both: lesser},
 	{name: "dead-letter-exchange", user: in3 | in4, unfit3: ofStream, unfit4: ofStream, valid: isText,
 		what: "is not a valid dead letter exchange name"},
 	{name: "dead-letter-routing-key", user: in3 | in4, unfit3: ofStream, unfit4: ofStream, valid: isText,

@@ -39,6 +39,8 @@ func quorumRules(p compat.Profile, r *queue.Rules, args frames.Table) {
 	if n, ok := integerArgument(args, argConsumerTimeout); ok {
 		r.ConsumerTimeout = n
 	}
+	strategy, _ := args.Get(argDeadLetterStrategy)
+	r.AtLeastOnce = strategy == "at-least-once" && r.DeadLetters && r.Overflow == queue.RejectPublish
 	retryRules(r, args)
 }
 
@@ -166,4 +168,31 @@ func (q *Queue) Counted(p compat.Profile, e *queue.Entry, got bool) *queue.Entry
 	counted := *e
 	counted.Message = &m
 	return &counted
+}
+
+// burySurely is bury for x-dead-letter-strategy at-least-once: each message
+// moves in a transaction of its own, whole or not at all, and one that nothing
+// takes stays in its queue and is tried again. On a goroutine of the pump.
+func (v *VHost) burySurely(q *Queue, dl *deadLetter, dead []queue.Dead) {
+	var r Router
+	var stranded []queue.Dead
+	for i := range dead {
+		e, routed := v.funeral(&r, q, dl, &dead[i])
+		if !routed {
+			stranded = append(stranded, dead[i])
+			continue
+		}
+		t := queue.Transaction{
+			Enqueues:    []queue.Enqueue{e},
+			Settlements: []queue.Settlement{{Queue: q.Queue, Fate: queue.Inter, Entries: []queue.Entry{dead[i].Entry}}},
+			Whole:       true,
+		}
+		if _, err := queue.Commit(t, v.broker.store, nil, 0); err != nil {
+			stranded = append(stranded, dead[i]) // ErrRefused: a queue there is full
+		}
+	}
+	if len(stranded) > 0 {
+		v.log.Warn("dead letters that nothing takes stay in their queue", "queue", q.Name, "exchange", dl.exchange, "messages", len(stranded))
+		q.Strand(stranded)
+	}
 }
