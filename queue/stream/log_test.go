@@ -124,6 +124,33 @@ func TestCredit(t *testing.T) {
 	})
 }
 
+// idler counts how often its consumer had read everything.
+type idler chan struct{}
+
+func (i idler) Idle(*queue.Consumer) { i <- struct{}{} }
+
+func TestIdleConsumer(t *testing.T) {
+	f := newFixture(t, false, Config{Retention: keep})
+	f.numbered(0, 2)
+	s := &sink{f: f, credit: 100}
+	s.changed.L = &s.mu
+	idle := make(idler, 100)
+	s.Consumer = queue.Consumer{Sink: s, Idler: idle, Reading: &queue.Reading{From: queue.First}}
+	if err := f.q.AddConsumer(&s.Consumer); err != nil {
+		t.Fatal(err)
+	}
+	f.q.Resume(&s.Consumer)
+	for n := 2; n < 5; n++ {
+		s.await(n)
+		select {
+		case <-idle:
+		case <-time.After(patience):
+			t.Fatal("nobody was told that everything is read")
+		}
+		f.numbered(n, 1)
+	}
+}
+
 func TestRetentionByBytes(t *testing.T) {
 	both(t, func(t *testing.T, stored bool) {
 		size := persist.StoredSize(1, int64(message("").HeadSize()), 3)
