@@ -124,6 +124,33 @@ func TestCredit(t *testing.T) {
 	})
 }
 
+// idler counts how often its consumer had read everything.
+type idler chan struct{}
+
+func (i idler) Idle(*queue.Consumer) { i <- struct{}{} }
+
+func TestIdleConsumer(t *testing.T) {
+	f := newFixture(t, false, Config{Retention: keep})
+	f.numbered(0, 2)
+	s := &sink{f: f, credit: 100}
+	s.changed.L = &s.mu
+	idle := make(idler, 100)
+	s.Consumer = queue.Consumer{Sink: s, Idler: idle, Reading: &queue.Reading{From: queue.First}}
+	if err := f.q.AddConsumer(&s.Consumer); err != nil {
+		t.Fatal(err)
+	}
+	f.q.Resume(&s.Consumer)
+	for n := 2; n < 5; n++ {
+		s.await(n)
+		select {
+		case <-idle:
+		case <-time.After(patience):
+			t.Fatal("nobody was told that everything is read")
+		}
+		f.numbered(n, 1)
+	}
+}
+
 func TestRetentionByBytes(t *testing.T) {
 	both(t, func(t *testing.T, stored bool) {
 		size := persist.StoredSize(1, int64(message("").HeadSize()), 3)
@@ -131,7 +158,9 @@ func TestRetentionByBytes(t *testing.T) {
 		behind := f.consume(1, &queue.Reading{From: queue.First})
 		f.numbered(10, 1)
 		behind.await(1)
-		f.numbered(11, 40)
+		f.numbered(11, 1)
+		f.rest() // the consumer without credit stands at m11
+		f.numbered(12, 39)
 		first, next := f.log.Offsets()
 		// Whole segments of ten: 20 to 29, 30 to 39, and the one that 40 began.
 		want(t, "offsets", []uint64{first, next}, []uint64{20, 41})
@@ -171,7 +200,7 @@ func TestRetentionByAge(t *testing.T) {
 		f.clock.Advance(10 * time.Hour)
 		first, next := f.log.Offsets()
 		want(t, "the newest segment stays", []uint64{first, next}, []uint64{4, 5})
-		f.log.SetRetention(keep)
+		f.log.Configure(Config{Retention: keep, SegmentBytes: 2 * size})
 		f.numbered(5, 4)
 		f.clock.Advance(10 * time.Hour)
 		first, next = f.log.Offsets()

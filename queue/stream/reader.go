@@ -164,11 +164,27 @@ func (r *reader) turn() bool {
 			r.fail(err)
 			return false
 		}
+		if !found && r.chunk == nil {
+			r.idle()
+			return false
+		}
 		if !found {
-			return r.chunk != nil // passed over, or not there: at the end
+			return true
 		}
 	}
 	return r.deliver()
+}
+
+// idle says that the consumer has read everything, to whom it may concern.
+func (r *reader) idle() {
+	if r.consumer.Idler == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.consumer.Idler.Idle(r.consumer)
+	}
 }
 
 // advance finds the chunk that next is in. found false: r.chunk is nil at the
