@@ -95,7 +95,7 @@ const backlogBound = 64 << 20
 
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{
-		server: s, socket: socket, reader: frames.NewReader(socket),
+		server: s, socket: socket, reader: frames.NewReader(newWatcher(&s.watch, socket)),
 		name: fmt.Sprintf("%s -> %s", socket.RemoteAddr(), socket.LocalAddr()),
 	}
 	c.log = s.log.With("connection", c.name)

@@ -75,6 +75,7 @@ type Server struct {
 	properties frames.Table
 	budget     budget
 	late       late
+	watch      watch
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
