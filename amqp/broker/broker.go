@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/exchange"
@@ -63,6 +64,7 @@ type Broker struct {
 	pump           *queue.Pump
 	log            *slog.Logger
 	options        Options
+	opened         time.Time // connection time
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 
@@ -82,6 +84,7 @@ func Open(o Options) (*Broker, error) {
 		Profile: o.Profile, Clock: o.Clock, MaxMessageSize: o.MaxMessageSize,
 		store: o.Store, pump: queue.NewPump(), log: o.Logger, options: o, sessions: map[Session]struct{}{},
 	}
+	b.opened = b.Clock.ConnectionNow()
 	b.vhosts.Store(new(immutable.Map[*VHost]))
 	b.nextID.Store(1 << 63) // above every id of the store
 	b.Users = auth.NewDirectory(b.userStore())
