@@ -110,6 +110,9 @@ func exportVHost(q *request) (any, error) {
 	}
 	if q.api.v4() {
 		o["rabbitmq_definition_format"], o["original_vhost_name"] = "single_virtual_host", q.vhost.Name
+		o["description"], o["limits"] = "", []any{}
+		o["metadata"] = object{"description": "", "tags": []string{}, "default_queue_type": "classic"}
+		o["explanation"] = "Definitions of virtual host '" + q.vhost.Name + "'"
 	}
 	var d vhostDefinitions
 	d.add(q.vhost, false)

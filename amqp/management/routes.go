@@ -39,8 +39,8 @@ func (a *API) routes() []route {
 
 		{path: "/api/connections", get: listConnections},
 		{path: "/api/connections/{name}", get: getConnection, delete: closeConnection},
-		{path: "/api/connections/{name}/channels", get: connectionChannels},
 		{path: "/api/connections/username/{user}", get: userConnections, delete: closeUserConnections},
+		{path: "/api/connections/{name}/channels", get: connectionChannels},
 		{path: "/api/channels", get: listChannels},
 		{path: "/api/channels/{name}", get: getChannel},
 		{path: "/api/consumers", get: listConsumers},

@@ -44,7 +44,7 @@ type API struct {
 	options  Options
 	log      *slog.Logger
 	loopback auth.LoopbackRule
-	mux      *http.ServeMux
+	router   router
 }
 
 // maxBody is the most bytes of a request's body: definitions may be large.
@@ -58,15 +58,21 @@ func New(o Options) *API {
 	if o.Listeners == nil {
 		o.Listeners = func() []Listener { return nil }
 	}
-	a := &API{broker: o.Broker, options: o, log: o.Logger, loopback: auth.NewLoopbackRule(o.LoopbackUsers), mux: http.NewServeMux()}
+	a := &API{broker: o.Broker, options: o, log: o.Logger, loopback: auth.NewLoopbackRule(o.LoopbackUsers)}
 	for _, r := range a.routes() {
-		a.mux.Handle(r.path, &resource{api: a, route: r})
+		a.router.add(&resource{api: a, route: r})
 	}
 	return a
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s := a.router.find(r); s != nil {
+		s.ServeHTTP(w, r)
+		return
+	}
+	a.refuse(w, errNotFound)
+}
 
 // v4 says whether the API answers as 4.3.6 does.
 func (a *API) v4() bool { return a.broker.Profile == compat.V4 }
@@ -87,7 +93,7 @@ type handler func(*request) (any, error)
 
 // route is one path and what can be done there.
 type route struct {
-	path                   string // a pattern of http.ServeMux
+	path                   string // with names in braces
 	get, put, post, delete handler
 	read, write            level
 	vhost                  bool // {vhost} is one the user must have access to
@@ -128,8 +134,9 @@ var errNotFound = &failure{http.StatusNotFound, "Object Not Found", "Not Found"}
 
 // resource serves one route.
 type resource struct {
-	api   *API
-	route route
+	api      *API
+	route    route
+	segments []string // of the path
 }
 
 func (s *resource) handler(method string) handler {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/warrenmq/warren/frames"
@@ -142,19 +143,23 @@ func text(o object, key string) (string, error) {
 	}
 }
 
+// printedWidth is where RabbitMQ's printer of terms begins to break lists.
+const printedWidth = 72
+
 // needs refuses an object that lacks a key, in RabbitMQ's words.
 func needs(o object, keys ...string) error {
-	missing := ""
+	var missing []string
 	for _, k := range keys {
 		if _, ok := o[k]; !ok {
-			if missing != "" {
-				missing += ","
-			}
-			missing += "{key_missing," + k + "}"
+			missing = append(missing, "{key_missing,"+k+"}")
 		}
 	}
-	if missing == "" {
+	if missing == nil {
 		return nil
 	}
-	return badRequest("[" + missing + "]")
+	list := "[" + strings.Join(missing, ",") + "]"
+	if len(list) > printedWidth {
+		list = "[" + strings.Join(missing, ",\n ") + "]"
+	}
+	return badRequest(list)
 }
