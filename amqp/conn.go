@@ -55,6 +55,9 @@ type conn struct {
 	client      broker.Client // Owner is this conn
 	vhost       *broker.VHost
 	counted     bool // against the limits of connections
+	mechanism   string
+	properties  []byte // the client's, a field table
+	connectedAt time.Time
 	can         capabilities
 	channels    map[uint16]*channel
 	last        *channel // of the last frame, most likely of the next

@@ -118,6 +118,8 @@ func (c *conn) startOk(m *frames.ConnectionStartOk) error {
 		return c.refuseLogin(m.Mechanism)
 	}
 	c.client.User = user
+	c.mechanism = m.Mechanism
+	c.properties = m.ClientProperties.Append(nil)
 	c.state = tuning
 	o := &c.server.options
 	c.out.send(nil, 0, &frames.ConnectionTune{ChannelMax: o.ChannelMax, FrameMax: o.FrameMax, Heartbeat: o.Heartbeat})
@@ -183,6 +185,7 @@ func (c *conn) open(m *frames.ConnectionOpen) {
 	c.vhost, c.counted = v, true
 	c.stopHandshakeTimer()
 	c.state = running
+	c.connectedAt = c.server.broker.Clock.ConnectionNow()
 	c.channels = make(map[uint16]*channel)
 	c.info.Store(&broker.SessionInfo{Name: c.name, User: c.client.User, VHost: v.Name})
 	c.server.broker.Attach(c)

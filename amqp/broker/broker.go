@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warrenmq/warren/amqp/auth"
 	"github.com/warrenmq/warren/exchange/immutable"
@@ -73,6 +74,7 @@ type Broker struct {
 	streams        *streams.Host
 	log            *slog.Logger
 	options        Options
+	opened         time.Time // connection time
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 
@@ -98,6 +100,7 @@ func Open(o Options) (*Broker, error) {
 	b.streams = streams.NewHost(streams.Options{
 		Store: o.Store, Clock: o.Clock, AddDeliveryMode: compat.StreamDeliveryMode.In(o.Profile), Logger: o.Logger,
 	})
+	b.opened = b.Clock.ConnectionNow()
 	b.vhosts.Store(new(immutable.Map[*VHost]))
 	b.nextID.Store(1 << 63) // above every id of the store
 	b.Users = auth.NewDirectory(b.userStore())

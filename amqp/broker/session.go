@@ -10,6 +10,9 @@ import (
 type Session interface {
 	// Describe tells who it is. It must not block.
 	Describe() SessionInfo
+	// Details tells all there is to show. It may wait for the handlers of the
+	// connection, and must not be called with a lock of the broker held.
+	Details() SessionDetails
 	// Close closes it from the server's side with a reply code and text. Called
 	// with no lock of the broker held.
 	Close(code uint16, text string)

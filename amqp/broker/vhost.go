@@ -62,6 +62,9 @@ type Client struct {
 	Owner any
 	// Connection names it in events.
 	Connection string
+	// Internal is the broker itself, for instance when it imports definitions:
+	// it may do everything.
+	Internal bool
 }
 
 // edit is a change of the topology in the making: the next snapshot, and what

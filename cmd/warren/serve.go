@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/amqp/broker"
+	"github.com/warrenmq/warren/amqp/management"
 	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/persist"
 )
@@ -32,6 +34,8 @@ type serveConfig struct {
 	listen, tlsListen   string
 	tlsCert, tlsKey     string
 	tlsCA, certLogin    string
+	management          string
+	managementAsked     bool // the address was given, not the default
 	user, pass, vhost   string
 	loopbackUsers       []string
 	maxMessageSize      uint64
@@ -67,6 +71,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "tls-key", EnvVars: []string{"WARREN_TLS_KEY"}, Usage: "PEM `FILE` with its key"},
 			&cli.StringFlag{Name: "tls-ca", EnvVars: []string{"WARREN_TLS_CA"}, Usage: "PEM `FILE` with the authorities of client certificates, for SASL EXTERNAL"},
 			&cli.StringFlag{Name: "tls-login-from", Value: "distinguished_name", EnvVars: []string{"WARREN_TLS_LOGIN_FROM"}, Usage: "SASL EXTERNAL's user name: distinguished_name or common_name of the certificate"},
+			&cli.StringFlag{Name: "management", Value: ":15672", EnvVars: []string{"WARREN_MANAGEMENT"}, Usage: "serve RabbitMQ's HTTP management API on `ADDR`; off is none. The default is given up with a warning when the port is taken"},
 			&cli.StringFlag{Name: "default-user", Value: "guest", EnvVars: []string{"WARREN_DEFAULT_USER", "RABBITMQ_DEFAULT_USER"}, Usage: "`NAME` of the administrator made on the first start"},
 			&cli.StringFlag{Name: "default-pass", Value: "guest", EnvVars: []string{"WARREN_DEFAULT_PASS", "RABBITMQ_DEFAULT_PASS"}, Usage: "its `PASSWORD`"},
 			&cli.StringFlag{Name: "default-vhost", Value: "/", EnvVars: []string{"WARREN_DEFAULT_VHOST", "RABBITMQ_DEFAULT_VHOST"}, Usage: "`NAME` of the virtual host made on the first start"},
@@ -109,6 +114,7 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 	s := serveConfig{
 		dataDir: c.String("data-dir"), memory: c.Bool("memory"), sync: policy, compat: profile,
 		listen: listenAddress(c), tlsListen: c.String("tls-listen"),
+		management: c.String("management"), managementAsked: c.IsSet("management"),
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
@@ -178,8 +184,11 @@ func (s *serveConfig) logger() (*slog.Logger, error) {
 type node struct {
 	broker *broker.Broker
 	server *amqp.Server
+	web    *http.Server // of the management API; nil without
 	log    *slog.Logger
 	ready  map[string]any // of the ready file
+
+	listeners []management.Listener // immutable once the broker is ready
 	failed chan error     // a listener or the store has failed
 }
 
@@ -248,6 +257,9 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
+	if err := s.serveManagement(n); err != nil {
+		return nil, errors.Join(err, n.stop())
+	}
 	if err := s.writeReadyFile(n); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
@@ -298,6 +310,7 @@ func (n *node) listen(name, address string, config *tls.Config) error {
 	}
 	kind := "TCP"
 	n.ready[name] = dialable(l.Addr())
+	n.listensOn(map[string]string{"amqp": "amqp", "amqps": "amqp/ssl"}[name], l.Addr())
 	if config != nil {
 		kind = "TLS (SSL)"
 		l = tls.NewListener(l, config)
@@ -359,6 +372,9 @@ const shutdownGrace = 2 * time.Second
 func (n *node) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
+	if n.web != nil {
+		_ = n.web.Close() // requests under way are cut off
+	}
 	n.server.Shutdown(ctx)
 	if err := n.broker.Close(); err != nil {
 		return fmt.Errorf("close the store: %w", err)

@@ -1,0 +1,78 @@
+package management
+
+// routes lists every path of the API.
+func (a *API) routes() []route {
+	return []route{
+		{path: "/api/overview", get: overview},
+		{path: "/api/cluster-name", get: clusterName},
+		{path: "/api/nodes", get: nodes, read: monitor},
+		{path: "/api/nodes/{node}", get: oneNode, read: monitor},
+		{path: "/api/extensions", get: extensions},
+		{path: "/api/whoami", get: whoami},
+		{path: "/api/version", get: version, read: anybody},
+		{path: "/api/aliveness-test/{vhost}", get: aliveness, vhost: true},
+		{path: "/api/healthchecks/node", get: healthy},
+		{path: "/api/healthchecks/node/{node}", get: healthy},
+		{path: "/api/health/checks/{check}", get: healthCheck},
+		{path: "/api/health/checks/{check}/{argument}", get: healthCheck},
+		{path: "/api/health/checks/{check}/{argument}/{unit}", get: healthCheck},
+		{path: "/api/auth/hash_password/{password}", get: hashPassword},
+
+		{path: "/api/vhosts", get: listVHosts},
+		{path: "/api/vhosts/{name}", get: getVHost, put: putVHost, delete: deleteVHost, write: administrator},
+		{path: "/api/vhosts/{name}/permissions", get: vhostPermissions, read: administrator},
+		{path: "/api/vhosts/{name}/topic-permissions", get: vhostTopicPermissions, read: administrator},
+		{path: "/api/vhosts/{vhost}/connections", get: listConnections, vhost: true},
+		{path: "/api/vhosts/{vhost}/channels", get: listChannels, vhost: true},
+
+		{path: "/api/users", get: listUsers, read: administrator},
+		{path: "/api/users/without-permissions", get: listUsersWithout, read: administrator},
+		{path: "/api/users/bulk-delete", post: deleteUsers, write: administrator},
+		{path: "/api/users/{user}", get: getUser, put: putUser, delete: deleteUser, read: administrator, write: administrator},
+		{path: "/api/users/{user}/permissions", get: userPermissions, read: administrator},
+		{path: "/api/users/{user}/topic-permissions", get: userTopicPermissions, read: administrator},
+		{path: "/api/permissions", get: listPermissions, read: administrator},
+		{path: "/api/permissions/{name}/{user}", get: getPermission, put: putPermission, delete: deletePermission, read: administrator, write: administrator},
+		{path: "/api/topic-permissions", get: listTopicPermissions, read: administrator},
+		{path: "/api/topic-permissions/{name}/{user}", get: getTopicPermissions, put: putTopicPermission, delete: deleteTopicPermissions, read: administrator, write: administrator},
+		{path: "/api/topic-permissions/{name}/{user}/{exchange}", get: getTopicPermission, delete: deleteTopicPermission, read: administrator, write: administrator},
+
+		{path: "/api/connections", get: listConnections},
+		{path: "/api/connections/{name}", get: getConnection, delete: closeConnection},
+		{path: "/api/connections/username/{user}", get: userConnections, delete: closeUserConnections},
+		{path: "/api/connections/{name}/channels", get: connectionChannels},
+		{path: "/api/channels", get: listChannels},
+		{path: "/api/channels/{name}", get: getChannel},
+		{path: "/api/consumers", get: listConsumers},
+		{path: "/api/consumers/{vhost}", get: listConsumers, vhost: true},
+
+		{path: "/api/exchanges", get: listExchanges},
+		{path: "/api/exchanges/{vhost}", get: listExchanges, vhost: true},
+		{path: "/api/exchanges/{vhost}/{exchange}", get: getExchange, put: putExchange, delete: deleteExchange, vhost: true},
+		{path: "/api/exchanges/{vhost}/{exchange}/bindings/source", get: bindingsFrom, vhost: true},
+		{path: "/api/exchanges/{vhost}/{exchange}/bindings/destination", get: bindingsTo, vhost: true},
+		{path: "/api/exchanges/{vhost}/{exchange}/publish", post: publish, vhost: true},
+
+		{path: "/api/queues", get: listQueues},
+		{path: "/api/queues/{vhost}", get: listQueues, vhost: true},
+		{path: "/api/queues/{vhost}/{queue}", get: getQueue, put: putQueue, delete: deleteQueue, vhost: true},
+		{path: "/api/queues/{vhost}/{queue}/bindings", get: queueBindings, vhost: true},
+		{path: "/api/queues/{vhost}/{queue}/contents", delete: purgeQueue, vhost: true},
+		{path: "/api/queues/{vhost}/{queue}/get", post: getMessages, vhost: true},
+
+		{path: "/api/bindings", get: listBindings},
+		{path: "/api/bindings/{vhost}", get: listBindings, vhost: true},
+		{path: "/api/bindings/{vhost}/e/{source}/{kind}/{destination}", get: bindingsBetween, post: addBinding, vhost: true},
+		{path: "/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}", get: getBinding, delete: deleteBinding, vhost: true},
+
+		{path: "/api/definitions", get: exportAll, post: importAll, read: administrator, write: administrator},
+		{path: "/api/all-configuration", get: exportAll, post: importAll, read: administrator, write: administrator},
+		{path: "/api/definitions/{vhost}", get: exportVHost, post: importVHost, vhost: true, read: administrator, write: administrator},
+
+		{path: "/api/rebalance/queues", post: nothing, write: administrator},
+		{path: "/api/reset", delete: nothing, write: administrator},
+	}
+}
+
+// nothing is for what has nothing to do on one node.
+func nothing(*request) (any, error) { return nil, nil }
