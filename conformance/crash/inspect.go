@@ -48,37 +48,36 @@ func contentOf(c *amqp091.Connection, queue string) (all []found, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Dead letters may still be on their way into the queue: it is read when it
-	// stays empty.
-	end := time.Now().Add(patience)
-	for quiet := 0; quiet < 3; quiet++ {
-		time.Sleep(20 * time.Millisecond)
-		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		if err != nil {
-			return nil, err
-		}
-		if time.Now().After(end) {
-			return nil, fmt.Errorf("%d messages wait and are not delivered, after %d were", q.Messages, len(all))
-		}
-		if q.Messages > 0 {
-			quiet = -1
-		}
-	drain:
-		for {
-			select {
-			case d, ok := <-in:
-				if !ok {
-					return nil, amqp091.ErrClosed
-				}
-				all = append(all, found{d.MessageId, d.Redelivered, !whole(d.MessageId, d.Body)})
-				quiet = -1
-			default:
-				break drain
+	// Dead letters may still be on their way into the queue: it has been read
+	// when nothing comes for a while and nothing waits.
+	quiet := time.NewTimer(quietTime)
+	defer quiet.Stop()
+	for end := time.Now().Add(patience); ; {
+		select {
+		case d, ok := <-in:
+			if !ok {
+				return nil, amqp091.ErrClosed
+			}
+			all = append(all, found{d.MessageId, d.Redelivered, !whole(d.MessageId, d.Body)})
+			end = time.Now().Add(patience)
+		case <-quiet.C:
+			q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+			if err != nil {
+				return nil, err
+			}
+			if q.Messages == 0 && len(in) == 0 {
+				return all, nil
+			}
+			if time.Now().After(end) {
+				return nil, fmt.Errorf("%d messages wait and are not delivered, after %d were", q.Messages, len(all))
 			}
 		}
+		quiet.Reset(quietTime)
 	}
-	return all, nil
 }
+
+// quietTime is how long nothing must come from a queue that has been read.
+const quietTime = 60 * time.Millisecond
 
 // exists says whether a definition is there.
 func exists(c *amqp091.Connection, t thing) (bool, error) {
