@@ -44,40 +44,23 @@ func contentOf(c *amqp091.Connection, queue string) (all []found, err error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := ch.Consume(queue, "", false, false, false, false, nil)
-	if err != nil {
-		return nil, err
-	}
 	// Dead letters may still be on their way into the queue: it has been read
-	// when nothing comes for a while and nothing waits.
-	quiet := time.NewTimer(quietTime)
-	defer quiet.Stop()
-	for end := time.Now().Add(patience); ; {
-		select {
-		case d, ok := <-in:
-			if !ok {
-				return nil, amqp091.ErrClosed
-			}
-			all = append(all, found{d.MessageId, d.Redelivered, !whole(d.MessageId, d.Body)})
-			end = time.Now().Add(patience)
-		case <-quiet.C:
-			q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-			if err != nil {
-				return nil, err
-			}
-			if q.Messages == 0 && len(in) == 0 {
-				return all, nil
-			}
-			if time.Now().After(end) {
-				return nil, fmt.Errorf("%d messages wait and are not delivered, after %d were", q.Messages, len(all))
-			}
+	// when it stays empty.
+	for empty := 0; empty < 3; {
+		d, ok, err := ch.Get(queue, false)
+		if err != nil {
+			return nil, err
 		}
-		quiet.Reset(quietTime)
+		if !ok {
+			empty++
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		empty = 0
+		all = append(all, found{d.MessageId, d.Redelivered, !whole(d.MessageId, d.Body)})
 	}
+	return all, nil
 }
-
-// quietTime is how long nothing must come from a queue that has been read.
-const quietTime = 60 * time.Millisecond
 
 // exists says whether a definition is there.
 func exists(c *amqp091.Connection, t thing) (bool, error) {
