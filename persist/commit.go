@@ -162,6 +162,10 @@ func (s *Store) recyclePage(p *indexPage) {
 // commit writes a sealed batch and tells its waiters.
 func (s *Store) commit(c *committed) {
 	b := c.batch
+	crashPoint("sealed")
+	if mutantEarly {
+		s.tell(c, nil)
+	}
 	err := s.failure()
 	if err == nil {
 		if err = s.writer.write(s, c); err == nil {
@@ -173,7 +177,10 @@ func (s *Store) commit(c *committed) {
 			err = s.failure()
 		}
 	}
-	s.tell(c, err)
+	if !mutantEarly {
+		s.tell(c, err)
+	}
+	crashPoint("told")
 
 	s.mu.Lock()
 	s.committing = nil

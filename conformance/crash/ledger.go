@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// settleGrace is how long an acknowledgement that the broker has may still
-// come back after a kill.
-const settleGrace = 200 * time.Millisecond
-
 // sureness is what a client knows of something it asked for.
 type sureness uint8
 
@@ -70,6 +66,10 @@ type family struct {
 
 // ledger is what all clients together know. Any goroutine.
 type ledger struct {
+	// grace is how long an acknowledgement that the broker has may still come
+	// back after a kill. Immutable.
+	grace time.Duration
+
 	mu       sync.Mutex
 	families map[string]*family // by both queue names
 	bonds    []*bond
@@ -86,8 +86,8 @@ type fate struct {
 	answered bool
 }
 
-func newLedger() *ledger {
-	return &ledger{families: map[string]*family{}, things: map[thing]*fate{}}
+func newLedger(grace time.Duration) *ledger {
+	return &ledger{grace: grace, families: map[string]*family{}, things: map[thing]*fate{}}
 }
 
 // family makes a queue known. grave may be empty.

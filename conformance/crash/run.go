@@ -21,6 +21,7 @@ type options struct {
 	tags    string
 	folder  string
 	verbose bool
+	grace   time.Duration
 	args    []string // more arguments of warren serve
 }
 
@@ -53,7 +54,7 @@ type matrix struct {
 // run kills the broker as often as asked. The error says what promise was
 // broken, or why the run could not go on.
 func run(o options) (summary, error) {
-	m := &matrix{options: o, ledger: newLedger(), rnd: rand.New(rand.NewPCG(o.seed, 0))}
+	m := &matrix{options: o, ledger: newLedger(o.grace), rnd: rand.New(rand.NewPCG(o.seed, 0))}
 	m.summary = summary{Seed: o.seed, Points: map[string]int{}}
 	if m.folder == "" {
 		folder, err := os.MkdirTemp("", "warren-crash-")
@@ -217,8 +218,8 @@ func (m *matrix) stopPoint() (point string, env []string) {
 		return "", nil
 	}
 	point = points[m.rnd.IntN(len(points))]
-	return point, []string{fmt.Sprintf("WARREN_CRASH_AT=%s:%d", point, 1+m.rnd.IntN(50))}
+	return point, []string{fmt.Sprintf("WARREN_CRASH_AT=%s:%d", point, 1+m.rnd.IntN(20))}
 }
 
 // points are the commit points of a binary with the tag crashpoints.
-var points = []string{"x"}
+var points = []string{"sealed", "ahead", "commit", "committed", "told"}

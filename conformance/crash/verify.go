@@ -31,7 +31,7 @@ func (l *ledger) verify(s state, killed time.Time) (broken []string) {
 	broken, l.errs = l.errs, nil
 	for _, name := range slices.Sorted(maps.Keys(l.families)) {
 		if f := l.families[name]; name == f.queue {
-			broken = append(broken, f.compare(s.content, killed)...)
+			broken = append(broken, f.compare(s.content, killed.Add(-l.grace))...)
 		}
 	}
 	for _, b := range l.bonds {
@@ -57,7 +57,7 @@ func (l *ledger) verify(s state, killed time.Time) (broken []string) {
 }
 
 // compare checks a family's messages: order, copies, bytes, presence.
-func (f *family) compare(content map[string][]found, killed time.Time) (broken []string) {
+func (f *family) compare(content map[string][]found, due time.Time) (broken []string) {
 	have := map[string]bool{}
 	say := func(format string, args ...any) {
 		broken = append(broken, "queue "+f.queue+": "+fmt.Sprintf(format, args...))
@@ -88,13 +88,13 @@ func (f *family) compare(content map[string][]found, killed time.Time) (broken [
 		}
 	}
 	for id, h := range f.messages {
-		h.judge(have[id], killed, say)
+		h.judge(have[id], due, say)
 	}
 	return broken
 }
 
 // judge checks one message's presence, or notes it in its bond.
-func (h *held) judge(there bool, killed time.Time, say func(string, ...any)) {
+func (h *held) judge(there bool, due time.Time, say func(string, ...any)) {
 	switch {
 	case h.end == stays && h.putBond != nil:
 		h.putBond.note(h.id, there)
@@ -105,14 +105,15 @@ func (h *held) judge(there bool, killed time.Time, say func(string, ...any)) {
 		if there || h.put == told {
 			h.endBond.note("ack of "+h.id, !there)
 		}
-	case h.end != stays && there && h.settledFor(killed):
-		say("%s came back; it was %s for %v, firm %v", h.id, h.end, killed.Sub(h.heard).Round(time.Millisecond), h.firm)
+	case h.end != stays && there && h.settledBy(due):
+		say("%s came back; it was %s %v before that had to hold, firm %v", h.id, h.end, due.Sub(h.heard).Round(time.Millisecond), h.firm)
 	}
 }
 
-// settledFor says whether the ending may not be undone any more.
-func (h *held) settledFor(killed time.Time) bool {
-	return h.firm || h.end == acknowledged && !h.heard.IsZero() && killed.Sub(h.heard) >= settleGrace
+// settledBy says whether the ending may not be undone any more: it is firm, or
+// the broker had it by then.
+func (h *held) settledBy(due time.Time) bool {
+	return h.firm || h.end == acknowledged && !h.heard.IsZero() && h.heard.Before(due)
 }
 
 func (b *bond) note(part string, done bool) {
