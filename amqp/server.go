@@ -75,7 +75,7 @@ type Server struct {
 	properties frames.Table
 	budget     budget
 	late       late
-	watch      watch
+	watch      vigil
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watch lets one reader at a time wait for its socket in its own thread. Go's
+// vigil lets one reader at a time wait for its socket in its own thread. Go's
 // poller wakes a thread that then looks for the goroutine to run; a thread that
 // waits itself has it at hand, which at a low rate is a third of the time from
 // a publish to its delivery. It keeps a processor from other goroutines only as
@@ -16,7 +16,7 @@ import (
 // whether to take that processor back. So there is one watch in a server, none
 // on a machine with one processor, it is short, and a connection on which
 // nothing came in that time asks for it less and less often.
-type watch struct {
+type vigil struct {
 	taken atomic.Bool
 }
 
@@ -34,7 +34,7 @@ const (
 // watcher is the reading side of a socket: it reads what there is, and waits on
 // watch when it may. Owned by the reader goroutine.
 type watcher struct {
-	watch    *watch
+	watch    *vigil
 	socket   rawReader
 	patience int // so many waits are the poller's after the next watch in vain
 	skip     int // so many waits are the poller's before the next watch
@@ -47,7 +47,7 @@ type rawReader interface {
 
 // newWatcher gives the reader of a socket: the socket itself where there is no
 // watch to be had.
-func newWatcher(w *watch, socket net.Conn) io.Reader {
+func newWatcher(w *vigil, socket net.Conn) io.Reader {
 	raw := rawSocket(socket)
 	if raw == nil || !canWatch || runtime.GOMAXPROCS(0) < 2 {
 		return socket

@@ -218,6 +218,10 @@ func (s *Store) recyclePage(p *indexPage) {
 // commit writes a sealed batch and tells its waiters.
 func (s *Store) commit(c *committed) {
 	b := c.batch
+	crashPoint("sealed")
+	if mutantEarly {
+		s.tell(c, nil)
+	}
 	err := s.failure()
 	if err == nil {
 		if err = s.writer.write(s, c); err == nil {
@@ -233,7 +237,10 @@ func (s *Store) commit(c *committed) {
 		close(written)
 	}
 	b.tellChunks(err)
-	s.tell(c, err)
+	if !mutantEarly {
+		s.tell(c, err)
+	}
+	crashPoint("told")
 
 	s.mu.Lock()
 	s.committing = nil

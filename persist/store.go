@@ -129,8 +129,10 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// at runs the test's probe.
+// at is a commit point: a place at which a kill is worth a test. It runs the
+// test's probe.
 func (s *Store) at(point string) error {
+	crashPoint(point)
 	if s.opts.probe == nil {
 		return nil
 	}

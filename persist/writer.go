@@ -250,6 +250,9 @@ func (w *writer) transact(s *Store, lists ...[]rawOp) error {
 	for _, ops := range lists {
 		for i := range ops {
 			op := &ops[i]
+			if forgotten(op.key) {
+				continue
+			}
 			if len(op.value) >= valueThreshold && op.key[0] != prefixBody && op.key[0] != prefixRedo && op.key[0] != prefixChunkData {
 				panic("persist: " + keyName(op.key) + " would go into the value log")
 			}

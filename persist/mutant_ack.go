@@ -1,0 +1,5 @@
+//go:build mutant && mutant_ack
+
+package persist
+
+func init() { mutantForgets = prefixAck }

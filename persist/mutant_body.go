@@ -1,0 +1,5 @@
+//go:build mutant && mutant_body
+
+package persist
+
+func init() { mutantForgets = prefixBody }

@@ -1,0 +1,5 @@
+//go:build mutant && mutant_definition
+
+package persist
+
+func init() { mutantForgets = prefixDef }

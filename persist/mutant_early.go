@@ -1,0 +1,5 @@
+//go:build mutant && mutant_early
+
+package persist
+
+func init() { mutantEarly = true }

@@ -1,0 +1,5 @@
+//go:build mutant && mutant_index
+
+package persist
+
+func init() { mutantForgets = prefixIndex }

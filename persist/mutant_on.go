@@ -1,0 +1,13 @@
+//go:build mutant
+
+package persist
+
+// mutantEarly confirms before the commit; mutantForgets is the first byte of
+// the keys that commits leave out.
+var (
+	mutantEarly   bool
+	mutantForgets byte
+)
+
+// forgotten leaves a key out of a commit.
+func forgotten(key []byte) bool { return key[0] == mutantForgets }
