@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -21,7 +22,8 @@ func main() {
 		Commands:        []*cli.Command{serveCommand(), benchCommand()},
 	}
 	if err := app.Run(os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "warren:", err)
+		// One line, whatever libraries put into their errors.
+		fmt.Fprintln(os.Stderr, "warren:", strings.ReplaceAll(err.Error(), "\n", "; "))
 		os.Exit(1)
 	}
 }
