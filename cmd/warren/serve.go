@@ -189,7 +189,7 @@ type node struct {
 	ready  map[string]any // of the ready file
 
 	listeners []management.Listener // immutable once the broker is ready
-	failed chan error     // a listener or the store has failed
+	failed    chan error            // a listener or the store has failed
 }
 
 // serve runs the broker until a signal or a failure.
