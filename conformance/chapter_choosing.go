@@ -58,6 +58,9 @@ func choosingRefusals() []refusal {
 			}
 			typed("x-local-random")(t, ch)
 		}, unknown, soft(406, bind, "Non empty binding 'k' key not permitted")},
+		{"choosing/local-quorum", "x-local-random takes no quorum queues", source,
+			localOr3(boundTo("x-local-random", "", wire.Field{Key: "x-queue-type", Value: "quorum"})),
+			unknown, soft(406, bind, "Queue type rabbit_quorum_queue not valid for this exchange type")},
 		{"choosing/local-exchange", "x-local-random takes no exchanges", source, localOr3(func(t *T, ch *Chan) {
 			ch.Exchange(t.X, "x-local-random")
 			ch.Exchange(t.X2, "fanout")

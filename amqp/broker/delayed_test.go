@@ -315,16 +315,16 @@ func TestDelayedKilledWhileFiring(t *testing.T) {
 	var want []string
 	for i := range messages {
 		want = append(want, fmt.Sprint(i))
-		s.publish("x", "k", want[i], lasting(delay(int32(3_600_000+i))))
+		s.publish("x", "k", want[i], lasting(delay(int32(60_000*(60+i))))) // a minute apart: real time passes too
 	}
 	slices.Sort(want)
-	b.Clock.Advance(time.Hour - time.Millisecond)
+	b.Clock.Advance(59 * time.Minute)
 	fire := func(n int) (done chan struct{}) { // the next n, one after the other
 		done = make(chan struct{})
 		go func() {
 			defer close(done)
 			for range n {
-				b.Clock.Advance(time.Millisecond)
+				b.Clock.Advance(time.Minute)
 			}
 		}()
 		return done
@@ -345,7 +345,7 @@ func TestDelayedKilledWhileFiring(t *testing.T) {
 		if left > 0 && left < messages {
 			between++
 		}
-		killed.Clock.Advance(2 * time.Hour)
+		killed.Clock.Advance(24 * time.Hour)
 		for _, q := range []*Queue{q1, q2} {
 			if diff := gocmp.Diff(want, sorted(drain(q))); diff != "" {
 				t.Fatalf("queue %s (-want +got):\n%s", q.Name, diff)
