@@ -142,13 +142,15 @@ func (s *Store) closeBatch() {
 	s.signal()
 }
 
-// freeze closes the batch to further acks and returns: those that are due are copied out, so that settles that come later, perhaps as part of a group that must be
+// freeze closes the batch to further acks: those that are due are copied out,
+// so that settles that come later, perhaps as part of a group that must be
 // written as a whole, do not go ahead with this batch. Those that may wait move
 // on to the next batch, the open one: of a queue whose consumer is close behind
 // its publisher most pages are settled altogether meanwhile, and then there is
 // only a page to delete. Called with Store.mu held.
 func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
-	if len(b.dirty)+len(b.returns) == 0 {
+	if len(b.dirty) == 0 {
+		b.freezeReturns()
 		return
 	}
 	if b.acksSince.IsZero() {
@@ -163,6 +165,8 @@ func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
 			}
 		}
 		b.dirty = recycled(b.dirty)
+		b.passReturns(next)
+		b.freezeReturns()
 		next.acksSince, next.since = b.acksSince, b.acksSince
 		return
 	}
@@ -181,6 +185,22 @@ func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
 		p.ackWritten = true
 	}
 	b.freezeReturns()
+}
+
+// passReturns moves the deletes of Returns on to the next batch, with the acks
+// of their messages. Called with Store.mu held.
+func (b *batch) passReturns(next *batch) {
+	kept := b.returns[:0]
+	for _, c := range b.returns {
+		if !c.gone {
+			kept = append(kept, c)
+			continue
+		}
+		next.returns = append(next.returns, c)
+		next.count(1, ackOpBytes)
+	}
+	clear(b.returns[len(kept):])
+	b.returns = kept
 }
 
 // newBatch takes a batch from the free list. Called with Store.mu held.

@@ -99,6 +99,7 @@ func TestGroupSettleDoesNotGoAhead(t *testing.T) {
 	gate.catch(t)
 	a.Settle(1)
 	s.mu.Lock()
+	s.open.force = true // as a barrier has it; else the ack would wait
 	s.closeBatch()
 	s.mu.Unlock()
 	var g Group
