@@ -156,8 +156,7 @@ func (b *batch) freeze(next *batch, delay time.Duration, now time.Time) {
 	if b.acksSince.IsZero() {
 		b.acksSince = now
 	}
-	// Returns are few, and a confirm that follows one says that it is safe.
-	if !b.force && len(b.returns) == 0 && now.Sub(b.acksSince) < delay {
+	if !b.force && now.Sub(b.acksSince) < delay {
 		for _, p := range b.dirty {
 			if !p.dead {
 				next.dirty = append(next.dirty, p)
