@@ -77,8 +77,8 @@ func run(o options) (summary, error) {
 	}
 	m.workers = append(m.workers, newMorgue(m.ledger, "rejects", false), newMorgue(m.ledger, "ages", true))
 	begun := time.Now()
-	defer func() { m.summary.Seconds = time.Since(begun).Seconds() }()
 	err = m.rounds()
+	m.summary.Seconds = time.Since(begun).Seconds()
 	return m.summary, err
 }
 
