@@ -72,6 +72,8 @@ func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 			ErrInUse, o.Dir, lockOwner(o.Dir))
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("open the files in %s: %w; they have to be readable and writable for this user", o.Dir, err)
+	case removeUnborn(o.Dir):
+		return openBadger(o, logger)
 	default:
 		return nil, fmt.Errorf("%w: the files in %s cannot be read: %w; restore the folder from a backup", ErrCorrupt, o.Dir, err)
 	}
