@@ -94,3 +94,66 @@ func selectorBindingCases() []Case {
 		}},
 	}
 }
+
+func selectorConsumerCases() []Case {
+	consume := func(c *Chan, q, tag, text string) { c.Consume(q, tag, selectorArgument(text)) }
+	return []Case{
+		{ID: "selector/consumer", Title: "a consumer takes what matches, in order, and leaves the rest for others", Source: extrasSource, Class: Own, Run: func(t *T) {
+			ch, other := t.Channel(), t.Channel()
+			ch.DeclareQueue(wire.QueueDeclare{Queue: t.Q})
+			ch.publishColors("", t.Q, "blue", "red")
+			consume(ch, t.Q, "c", "color <> 'blue'")
+			ch.WantBodies("red")
+			ch.publishColors("", t.Q, "green", "blue", "red")
+			ch.WantBodies("green", "red")
+			ch.Quiet()
+			other.Consume(t.Q, "rest")
+			other.WantBodies("blue", "blue")
+			ch.Send(wire.BasicAck{DeliveryTag: 3, Multiple: true})
+			ch.WantCount(t.Q, 0, 2)
+		}},
+		{ID: "selector/prefetch", Title: "prefetch counts what matches; a requeued message comes again to whoever matches", Source: extrasSource, Class: Own, Run: func(t *T) {
+			ch := t.Channel()
+			ch.Queue(t.Q)
+			ch.Prefetch(1)
+			consume(ch, t.Q, "c", "color = 'red'")
+			ch.publishColors("", t.Q, "red", "blue", "red")
+			ch.WantBodies("red")
+			ch.Quiet()
+			ch.Send(wire.BasicReject{DeliveryTag: 1, Requeue: true})
+			ch.wantOnly(2, true, "red")
+			ch.Send(wire.BasicAck{DeliveryTag: 2})
+			ch.wantOnly(3, false, "red")
+			ch.WantCount(t.Q, 1, 1)
+		}},
+		{ID: "selector/lost", Title: "what a lost consumer had goes to the next that matches", Source: extrasSource, Class: Own, Run: func(t *T) {
+			a, b := t.Channel(), t.Channel()
+			b.DeclareQueue(wire.QueueDeclare{Queue: t.Q})
+			consume(a, t.Q, "a", "color = 'red'")
+			b.publishColors("", t.Q, "blue", "red")
+			a.WantBodies("red")
+			consume(b, t.Q, "b", "color IN ('red')")
+			a.Conn.Drop()
+			b.wantOnly(1, true, "red")
+		}},
+		{ID: "selector/consumer-wrong", Title: "a wrong selector is refused with the place of the fault, and other queue types refuse the argument", Source: extrasSource, Class: Own, Run: func(t *T) {
+			for _, c := range []struct {
+				typ  string
+				text any
+				want string
+			}{
+				{"classic", "color = ", "invalid arg 'x-filter-jms-selector' for {q}: position 9: expected a name or a value, found the end"},
+				{"classic", true, "invalid arg 'x-filter-jms-selector' for {q}: {unacceptable_type,bool}"},
+				{"quorum", "color = 'red'", "invalid arg 'x-filter-jms-selector' for {q} of queue type rabbit_quorum_queue"},
+				{"stream", "color = 'red'", "invalid arg 'x-filter-jms-selector' for {q} of queue type rabbit_stream_queue"},
+			} {
+				ch := t.Channel()
+				ch.DeclareQueue(wire.QueueDeclare{Queue: t.Q, Durable: true, Arguments: table("x-queue-type", c.typ)})
+				ch.Prefetch(1)
+				ch.Send(wire.BasicConsume{Queue: t.Q, ConsumerTag: "c", Arguments: wire.Table{selectorArgument(c.text)}})
+				ch.WantClosing(soft(406, wire.BasicConsume{}, c.want))
+				ch.Conn.Chan(2).Call(wire.QueueDelete{Queue: t.Q}, wire.QueueDeleteOk{})
+			}
+		}},
+	}
+}
