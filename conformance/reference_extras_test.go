@@ -26,14 +26,19 @@ var referencePages = map[string][]func(*testing.T, *amqp.Connection, *amqp.Chann
 	"priority-aging.md":        {examplePriorityAging},
 	"durable-subscriptions.md": {exampleDurableSubscription},
 	"transactions.md":          {exampleTransaction},
+	"selectors.md":             {exampleSelectorOnBinding, exampleSelectorOnConsumer},
 }
 
 // TestReferenceExamples runs the examples of the reference in both profiles. A page's blocks of Go must stand in this
-// file as they are, so that what runs is what the page says.
+// file, or in that of selectors, as they are, so that what runs is what the page says.
 func TestReferenceExamples(t *testing.T) {
-	source, err := os.ReadFile("reference_extras_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, file := range []string{"reference_extras_test.go", "reference_selectors_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	for page, examples := range referencePages {
 		text, err := os.ReadFile(filepath.Join("../docs/reference", page))

@@ -379,3 +379,49 @@ func (m *selectiveModel) end(t *rapid.T, how func([]Entry), settled bool) {
 	}
 	how(all[:n])
 }
+
+// TestLaneAfterSweep: sweeping ends at the end of the queue, the next search begins at its head.
+func TestLaneAfterSweep(t *testing.T) {
+	q := New(Config{Name: "q", ID: 1, Pump: newPump(t)})
+	red := consumeSelected(t, q, "red", "color = 'red'", 0)
+	for i := range 401 {
+		if i == 400 {
+			for range 250 {
+				if _, _, ok, _ := q.Get(true); !ok {
+					t.Fatal("nothing to get")
+				}
+			}
+		}
+		q.Publish(colored(fmt.Sprint(i), "red"))
+	}
+	if n := q.selective.lanes[0].count; n != 151 {
+		t.Errorf("the lane lists %d, want the 151 that wait", n)
+	}
+	red.grant(2)
+	wantBodies(t, red, "250", "251")
+}
+
+// TestHeapRemovesAnywhere takes entries out of a heap of returned ones wherever they stand.
+func TestHeapRemovesAnywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seqs := rapid.SliceOfNDistinct(rapid.Uint64Range(0, 200), 1, 40, rapid.ID).Draw(t, "seqs")
+		var h entryHeap
+		for _, seq := range seqs {
+			h.push(Entry{Seq: seq})
+		}
+		left := slices.Sorted(slices.Values(seqs))
+		for range rapid.IntRange(0, len(seqs)).Draw(t, "removals") {
+			e := h.remove(rapid.IntRange(0, len(h)-1).Draw(t, "place"))
+			i, ok := slices.BinarySearch(left, e.Seq)
+			if !ok {
+				t.Fatalf("%d came out, which was not there", e.Seq)
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+		for _, want := range left {
+			if got := h.pop().Seq; got != want {
+				t.Fatalf("pop gives %d, want %d", got, want)
+			}
+		}
+	})
+}
