@@ -66,6 +66,7 @@ func (ch *channel) consume(m *frames.BasicConsume) error {
 	}
 	c := &consumer{ch: ch, q: q, prefetch: ch.prefetch, limit: ch.c.server.timeout(q, broker.ConsumerTimeout(m.Arguments)), Consumer: queue.Consumer{
 		Tag: tag, NoAck: m.NoAck, Exclusive: m.Exclusive && q.EnforcesExclusive(), Priority: priority, Arguments: m.Arguments, Reading: reading,
+		Selector: broker.SelectorOf(q, m.Arguments),
 	}}
 	c.Sink = c
 	c.newCredit()

@@ -59,7 +59,7 @@ func All() []Case {
 		policyCases(), vhostLimitCases(),
 		quorumCases(), consumerTimeoutCases(),
 		choosingCases(), historyCases(), delayedCases(), traceCases(),
-		subscriptionCases(), activeConsumerCases(), overflowModeCases(), flowThresholdCases(), agingCases(), ownArgumentCases(),
+		subscriptionCases(), activeConsumerCases(), overflowModeCases(), flowThresholdCases(), agingCases(), ownArgumentCases(), selectorBindingCases(), selectorConsumerCases(),
 		streamCases(),
 	)
 }

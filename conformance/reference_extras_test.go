@@ -26,6 +26,7 @@ var referencePages = map[string][]func(*testing.T, *amqp.Connection, *amqp.Chann
 	"priority-aging.md":        {examplePriorityAging},
 	"durable-subscriptions.md": {exampleDurableSubscription},
 	"transactions.md":          {exampleTransaction},
+	"selectors.md":             {exampleSelectorOnBinding, exampleSelectorOnConsumer},
 	"queue-arguments.md": {
 		exampleDeadLetter, exampleQueueExpiry, exampleDropHead, exampleRejectPublish, examplePriorities, exampleConsumerPriority,
 		exampleSingleActive,
@@ -36,7 +37,7 @@ var referencePages = map[string][]func(*testing.T, *amqp.Connection, *amqp.Chann
 // these files as they are, so that what runs is what the page says.
 func TestReferenceExamples(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"reference_extras_test.go", "reference_arguments_test.go"} {
+	for _, name := range []string{"reference_extras_test.go", "reference_selectors_test.go", "reference_arguments_test.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,6 @@
 // the broker lets a single writer derive new versions so that none gets lost.
 //
 // One file holds one exchange type: direct, fanout, topic, headers and consistent hash; those that choose one binding at
-// random or by a remainder share choose.go. Their rules are those RabbitMQ shows on the wire, where it differs between
+// random or by a remainder share choose.go; selecting.go adds bindings with a JMS selector to topic and headers. Their rules are those RabbitMQ shows on the wire, where it differs between
 // its 3.x and 4.x lines Options picks one. Chance comes in as a function, so that a test can say what it throws.
 package exchange

@@ -15,11 +15,14 @@ const (
 	TypeLocalRandom    = "x-local-random"
 )
 
-// Message is what routing reads of a published message. All fields are borrowed for the length of one Route call.
+// Message is what routing reads of a published message. All fields are borrowed for the length of one Route call. It is
+// for one goroutine.
 type Message struct {
 	RoutingKey []byte             // as published; at most 255 octets when it came over AMQP
 	Headers    frames.RawTable    // the headers property, validated; nil when the message has none
-	Properties *frames.Properties // for an exchange that hashes on a property; nil when the message has none
+	Properties *frames.Properties // for a hash on a property, and for selectors; nil when the message has none
+
+	selected *selection // nil until a selector is evaluated; see Done
 }
 
 // Binding ties a destination to an exchange. Its identity is all three fields: two bindings that differ in the key or in
@@ -43,8 +46,8 @@ type Matcher[D comparable] interface {
 	// Unbind returns a matcher without b; the receiver itself if b is not there.
 	Unbind(b Binding[D]) Matcher[D]
 	// Route appends the destinations whose bindings match m to dst and returns it. A destination appears more than once
-	// when several of its bindings match; the order means nothing. It keeps nothing of m and allocates only when dst
-	// has to grow.
+	// when several of its bindings match; the order means nothing. It keeps nothing of m beyond m.Done and allocates
+	// only when dst has to grow.
 	Route(dst []D, m *Message) []D
 	// Len returns the number of bindings.
 	Len() int
@@ -122,6 +125,9 @@ func ValidateArguments(typ string, args frames.Table) *frames.Error {
 // ValidateBinding checks the key and the arguments of a binding to an exchange of type typ before Bind. The error is a
 // channel error 406 without class and method, with RabbitMQ's text; nil when there is nothing to object to.
 func ValidateBinding(typ, key string, args frames.Table, o Options) *frames.Error {
+	if err := validateSelector(typ, args); err != nil {
+		return err
+	}
 	switch typ {
 	case TypeHeaders:
 		return validateHeaders(args)

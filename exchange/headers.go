@@ -43,6 +43,9 @@ type condition struct {
 }
 
 func (m *headers[D]) Bind(b Binding[D]) Matcher[D] {
+	if hasSelector(b.Arguments) {
+		return withSelector[D](m, &headers[*guard]{rules: m.rules}, b)
+	}
 	id := filterID[D]{b.Destination, b.Key, argumentsID(b.Arguments)}
 	if _, ok := m.filters.Get(id); ok {
 		return m

@@ -36,6 +36,9 @@ func newTopic[D comparable]() *topic[D] {
 // Bind and Unbind do not look for other ways to write a pattern (`#.*` for `*.#`): they are different bindings.
 
 func (m *topic[D]) Bind(b Binding[D]) Matcher[D] {
+	if hasSelector(b.Arguments) {
+		return withSelector[D](m, newTopic[*guard](), b)
+	}
 	e := topicEdit[D]{destination: b.Destination, label: argumentsID(b.Arguments), slots: m.slots}
 	root, added := e.bind(m.root, patternWords(b.Key), false)
 	if !added {

@@ -207,11 +207,14 @@ func lockOwner(dir string) string {
 }
 
 // removeUnborn removes the newest value log file and the newest memtable log
-// if they are empty, and says whether it did. Badger makes such a file before
-// it gives it a size; a process that is killed in between leaves one behind,
-// which Badger then refuses to open. Only for a folder that Badger has just
-// failed to open, for then no other process has it.
-func removeUnborn(dir string) (removed bool) {
+// if they are empty. Badger makes such a file before it gives it a size; a
+// process that is killed in between leaves one behind, which Badger does not
+// open. Nothing is done in a folder that somebody uses, who may just be making
+// one.
+func removeUnborn(dir string) {
+	if inUse(dir) {
+		return
+	}
 	for _, pattern := range []string{"*.vlog", "*.mem"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern)) // sorted, and all names have the same length
 		if err != nil || len(paths) == 0 {
@@ -219,8 +222,7 @@ func removeUnborn(dir string) (removed bool) {
 		}
 		newest := paths[len(paths)-1]
 		if info, err := os.Stat(newest); err == nil && info.Size() == 0 {
-			removed = os.Remove(newest) == nil || removed
+			_ = os.Remove(newest) // Badger will say what is wrong with it
 		}
 	}
-	return removed
 }

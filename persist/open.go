@@ -64,6 +64,7 @@ func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 			db, err = nil, fmt.Errorf("%w: the files in %s cannot be read: %v; restore the folder from a backup", ErrCorrupt, o.Dir, r)
 		}
 	}()
+	removeUnborn(o.Dir)
 	db, err = badger.Open(badgerOptions(o, logger))
 	switch {
 	case err == nil:
@@ -72,8 +73,6 @@ func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 			ErrInUse, o.Dir, lockOwner(o.Dir))
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("open the files in %s: %w; they have to be readable and writable for this user", o.Dir, err)
-	case removeUnborn(o.Dir):
-		return openBadger(o, logger)
 	default:
 		return nil, fmt.Errorf("%w: the files in %s cannot be read: %w; restore the folder from a backup", ErrCorrupt, o.Dir, err)
 	}

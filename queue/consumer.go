@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/warrenmq/warren/frames"
+	"github.com/warrenmq/warren/frames/selector"
 )
 
 // Sink is the far end of a consumer: a channel, a remote link. Its methods
@@ -31,6 +32,8 @@ type Consumer struct {
 	Reading   *Reading // of a stream; nil for other queues
 	Sink      Sink
 	Idler     Idler // nil: nobody needs to know
+	// Selector says which messages the consumer takes; nil for all.
+	Selector *selector.Selector
 
 	// Guarded by the queue's mutex.
 	queue      *Queue
@@ -38,6 +41,8 @@ type Consumer struct {
 	begun      bool // its client knows of it: consume-ok was sent, Resume called
 	elected    bool // active, where Rules.MaxActive limits how many are
 	prev, next *Consumer
+	lane       *lane // of its selector; nil without
+	parked     bool  // has credit, but nothing waits in its lane
 }
 
 // Queue is the queue the consumer was added to.
@@ -74,7 +79,7 @@ func (r *rota) enter(c *Consumer) {
 	if c.active {
 		return
 	}
-	c.active = true
+	c.active, c.parked = true, false
 	i, found := r.find(c.Priority)
 	if !found {
 		r.levels = slices.Insert(r.levels, i, rotaLevel{priority: c.Priority, head: c})

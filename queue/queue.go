@@ -83,7 +83,8 @@ type Queue struct {
 	waiters                []roomWait // publishers that wait for room
 	offering               bool       // the pump has a roomOffer as a task
 	quorum                 quorumState
-	delay                  *delay // immutable; nil but in a queue of messages that wait for their time
+	selective              *selective // nil without consumers that have selectors
+	delay                  *delay     // immutable; nil but in a queue of messages that wait for their time
 	stranded               stranded
 	dead                   []Dead // waits to be dead-lettered
 	burying                bool   // the pump has the burial as a task
@@ -189,6 +190,13 @@ func (q *Queue) admit(m *Message) Entry {
 // place delivers a new entry, or lets it wait, marked redelivered if it is to
 // be. mu is held.
 func (q *Queue) place(e Entry, redelivered bool) {
+	if q.hasSelectors() {
+		e.Redelivered = redelivered
+		q.ready.push(e)
+		q.index(&e)
+		q.serve()
+		return
+	}
 	// A consumer that could take a message while others wait has the pump at
 	// work, or its caller about to serve.
 	if q.ready.count > 0 || q.rota.next() == nil || !q.hand(e) {
@@ -250,6 +258,9 @@ func (q *Queue) drain(bound int) (more bool) {
 	defer q.flushSettled()
 	if q.MaxPriority > 0 {
 		q.tick()
+	}
+	if q.hasSelectors() {
+		return q.drainSelective(bound)
 	}
 	for q.ready.count > 0 {
 		c := q.rota.next()
@@ -325,6 +336,7 @@ func (q *Queue) AddConsumer(c *Consumer) error {
 	}
 	c.queue = q
 	q.consumers = append(q.consumers, c)
+	q.enlist(c)
 	if q.single == nil && q.rules.SingleActive {
 		q.single = c
 		q.enthroned()
@@ -377,6 +389,7 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 		q.Stream.Detach(c)
 	}
 	q.rota.leave(c)
+	q.discharge(c)
 	c.queue = nil
 	if i := slices.Index(q.consumers, c); i >= 0 {
 		q.consumers = slices.Delete(q.consumers, i, i+1)
@@ -461,6 +474,9 @@ func (q *Queue) takeBack(entries []Entry, why Return) {
 		e.Redelivered = true
 		e.Deliveries++
 		q.ready.giveBack(e)
+		if q.hasSelectors() {
+			q.index(&e)
+		}
 	}
 }
 
@@ -511,7 +527,7 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 		c.queue = nil
 	}
 	q.consumers, q.exclusive, q.single = nil, nil, nil
-	q.ready = q.emptyOrder()
+	q.ready, q.selective = q.emptyOrder(), nil
 	q.quorum.delayed.entries, q.stranded.dead = nil, nil
 	if q.delay != nil {
 		q.delay.heap = nil

@@ -179,6 +179,7 @@ func (l *level) pop() Entry {
 type fifo struct {
 	first, last *block
 	spare       *block
+	holes       int // entries without a message that were taken from the middle: see selective.go
 }
 
 const blockEntries = 64
@@ -220,6 +221,15 @@ func (f *fifo) head() *Entry {
 }
 
 func (f *fifo) pop() Entry {
+	e := f.cut()
+	if f.holes > 0 {
+		f.skip()
+	}
+	return e
+}
+
+// cut is pop that may leave a hole at the head.
+func (f *fifo) cut() Entry {
 	b := f.first
 	e := b.entries[b.start]
 	b.entries[b.start].Message = nil
@@ -301,7 +311,9 @@ func (r *readyOrder) each(visit func(*Entry)) {
 func (f *fifo) each(visit func(*Entry)) {
 	for b := f.first; b != nil; b = b.next {
 		for j := b.start; j < b.end; j++ {
-			visit(&b.entries[j])
+			if b.entries[j].Message != nil {
+				visit(&b.entries[j])
+			}
 		}
 	}
 }

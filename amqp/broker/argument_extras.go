@@ -1,10 +1,13 @@
 package broker
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/frames/selector"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -21,6 +24,7 @@ const (
 	argFlowThreshold      = "x-flow-threshold"
 	argChannelPriority    = "x-channel-priority"
 	argOverflow           = "x-overflow"
+	argSelector           = exchange.ArgumentSelector
 )
 
 // Overflow modes of classic queues that RabbitMQ does not have.
@@ -36,6 +40,9 @@ var (
 	extraConsumerArguments = known(argFlowThreshold, argChannelPriority)
 )
 
+// extraClassicConsumerArguments are those of consumers on classic queues alone.
+var extraClassicConsumerArguments = append(known(argSelector), extraConsumerArguments...)
+
 var extraDeclareChecks = []argumentCheck{
 	{argMaxActiveConsumers, checkMaxActive},
 	{argMaxBackupConsumers, checkMaxBackup},
@@ -45,6 +52,7 @@ var extraDeclareChecks = []argumentCheck{
 var extraConsumeChecks = []argumentCheck{
 	{argFlowThreshold, checkFlowThreshold},
 	{argChannelPriority, checkInteger},
+	{argSelector, checkSelector},
 }
 
 // overflows are RabbitMQ's modes.
@@ -131,6 +139,33 @@ func priorityAging(args frames.Table) int64 {
 	v, _ := args.Get(argPriorityAging)
 	n, _ := integer(v)
 	return n
+}
+
+// checkSelector takes a JMS selector.
+func checkSelector(_ compat.Profile, v any, _ frames.Table) verdict {
+	text, ok := v.(string)
+	if !ok {
+		return unacceptableType(v)
+	}
+	if _, err := selector.Compile(text); err != nil {
+		return refused("%v", err)
+	}
+	return accepted
+}
+
+// SelectorOf compiles the selector in checked arguments of a basic.consume; nil without one, and for queues whose
+// consumers have none. Any goroutine.
+func SelectorOf(q *Queue, args frames.Table) *selector.Selector {
+	v, ok := args.Get(argSelector)
+	if !ok || q.Type != typeClassic {
+		return nil
+	}
+	text, _ := v.(string)
+	s, err := selector.Compile(text)
+	if err != nil {
+		panic(fmt.Sprintf("broker: selector that was checked: %v", err))
+	}
+	return s
 }
 
 // ConsumerCredit is what the arguments of a basic.consume say of the

@@ -81,7 +81,7 @@ var queueTypes = []queueTypeRow{
 			knownArgument{argLeaderLocator, &compat.ClassicLeaderLocator}), extraQueueArguments),
 		consumer: with(append(known(argPriority),
 			knownArgument{"x-cancel-on-ha-failover", &compat.MirrorConsumerArguments},
-			knownArgument{"x-credit", &compat.MirrorConsumerArguments}), extraConsumerArguments),
+			knownArgument{"x-credit", &compat.MirrorConsumerArguments}), extraClassicConsumerArguments),
 	},
 	{
 		name: typeQuorum, module: "rabbit_quorum_queue", plain: true,

@@ -144,6 +144,7 @@ func (v *VHost) routeByName(r *Router, name string, keys []string, properties []
 		m.Properties = &p
 	}
 	r.visit(v, t, r.node, &m)
+	m.Done()
 	r.distinct()
 	return r.queues
 }

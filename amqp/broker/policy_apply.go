@@ -123,7 +123,7 @@ func (v *VHost) firstPolicies(q *Queue, config *queue.Config) queue.Rules {
 
 // exchangeNode makes a node with the policies of the moment. mu is held.
 func (v *VHost) exchangeNode(x *Exchange, m exchange.Matcher[*destination]) *exchangeNode {
-	n := &exchangeNode{Exchange: x, matcher: m, alternate: x.Alternate, applied: v.policies.Load().ofExchange(x.Name)}
+	n := &exchangeNode{Exchange: x, matcher: m, alternate: x.Alternate, applied: v.policies.Load().ofExchange(x.Name), selects: exchange.Selects(m)}
 	if !x.HasAlternate {
 		n.alternate, _ = n.applied.definition[keyAlternateExchange].(string)
 	}
@@ -133,7 +133,7 @@ func (v *VHost) exchangeNode(x *Exchange, m exchange.Matcher[*destination]) *exc
 // rematched is the node with another routing table.
 func (n *exchangeNode) rematched(m exchange.Matcher[*destination]) *exchangeNode {
 	next := *n
-	next.matcher = m
+	next.matcher, next.selects = m, exchange.Selects(m)
 	return &next
 }
 

@@ -231,6 +231,7 @@ func (r *Router) route(v *VHost, t *topology, p *Publication) {
 	r.message = exchange.Message{RoutingKey: p.RoutingKey, Headers: headers, Properties: &p.Properties}
 	r.key, r.cached = append(r.key[:0], p.RoutingKey...), len(r.keys) == 0
 	r.visit(v, t, r.node, &r.message)
+	r.message.Done()
 	r.message = exchange.Message{}
 	r.distinct()
 }
@@ -250,7 +251,7 @@ func (r *Router) visit(v *VHost, t *topology, x *exchangeNode, m *exchange.Messa
 		}
 		return
 	}
-	if !x.traits.KeyDecides || x.keeps {
+	if !x.traits.KeyDecides || x.keeps || x.selects {
 		r.cached = false
 	}
 	start := len(r.found)

@@ -96,6 +96,7 @@ type exchangeNode struct {
 	matcher   exchange.Matcher[*destination]
 	alternate string // name of the alternate exchange, its own or a policy's; "" is none
 	applied   *applied
+	selects   bool // some bindings have a selector, so that the routing key alone decides nothing
 }
 
 // bindingSet keeps the bindings of a virtual host so that they can be listed
