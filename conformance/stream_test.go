@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/amqp/amqptest"
+	"github.com/warrenmq/warren/amqp/broker"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -145,4 +146,41 @@ func TestStreamOverRestarts(t *testing.T) {
 			t.Errorf("read %q", got)
 		}
 	})
+}
+
+// TestStreamPolicies: a policy's limits hold for a stream that is there, at
+// once, and end with the policy; arguments bow to it.
+func TestStreamPolicies(t *testing.T) {
+	b := amqptest.Start(t, amqptest.DataDir(t.TempDir()))
+	c := dialStream(t, b)
+	_, err := c.ch.QueueDeclare("s", true, false, false, false, amqp091.Table{"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 500})
+	c.must(err)
+	c.must(c.ch.QueueBind("s", "", "amq.fanout", false, nil))
+	count := func() int {
+		q, err := c.ch.QueueDeclarePassive("s", true, false, false, false, nil)
+		c.must(err)
+		return q.Messages
+	}
+	fill := func() {
+		for range 40 {
+			c.publish(strings.Repeat("x", 100))
+		}
+	}
+	fill()
+	if n := count(); n != 40 {
+		t.Fatalf("%d messages without a limit, want 40", n)
+	}
+	a := administered{b.Broker(), t, b.URI()}
+	a.Put("p", "s", map[string]any{"max-length-bytes": 1500})
+	if n := count(); n < 5 || n > 15 {
+		t.Errorf("%d messages with the policy", n)
+	}
+	if _, _, err := a.DeletePolicy("/", broker.UserPolicy, "p", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := count()
+	fill()
+	if n := count(); n != before+40 {
+		t.Errorf("%d messages after the policy has gone, want %d", n, before+40)
+	}
 }

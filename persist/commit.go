@@ -109,6 +109,7 @@ func (s *Store) seal(c *committed) {
 	}
 	s.livePages += int64(len(c.plan.pages))
 	s.liveBytes += c.plan.bytes
+	s.numberChunks(b)
 	c.raise = rawOp{}
 	if s.pageIDs.raise {
 		c.raise = s.pageIDs.reserve()

@@ -209,6 +209,11 @@ func (s *Store) load() (orphans []rawOp, err error) {
 	if err := s.loadStreams(); err != nil {
 		return nil, err
 	}
+	if s.lossy {
+		if err := s.dropLostChunks(); err != nil {
+			return nil, err
+		}
+	}
 	ld := &loader{store: s, bodies: make(map[uint64]*bodyPage), owners: make(map[*bodyPage]uint64), live: make(map[*bodyPage]int64)}
 	if err := ld.loadIndex(); err != nil {
 		return nil, err

@@ -68,6 +68,7 @@ type chunkAppend struct {
 	source ChunkSource
 	done   func(error)
 	parts  uint32
+	number uint64 // set when its batch is sealed; see dropLostChunks
 }
 
 // messageOverhead is what the bytes of a chunk have for each message besides
@@ -168,6 +169,14 @@ func (g *Group) chunkRoom() (ops int, bytes, bodies int64) {
 		bodies += a.size()
 	}
 	return ops, bytes, bodies
+}
+
+// numberChunks gives the chunks of a batch that is being sealed their numbers.
+// Called with Store.mu held.
+func (s *Store) numberChunks(b *batch) {
+	for _, a := range b.chunks {
+		a.number = s.pageIDs.take(1)
+	}
 }
 
 // tellChunks ends the chunks of a batch that was committed or failed.
@@ -292,6 +301,7 @@ func (w *writer) encodeSummaries(c *committed) {
 		w.arena = binary.BigEndian.AppendUint32(w.arena, a.chunk.Count)
 		w.arena = binary.BigEndian.AppendUint32(w.arena, a.parts)
 		w.arena = binary.BigEndian.AppendUint64(w.arena, uint64(a.size()))
+		w.arena = binary.BigEndian.AppendUint64(w.arena, a.number)
 		w.arena = append(w.arena, a.chunk.Summary...)
 		w.arena = endFrame(w.arena, start, key)
 		w.ops = append(w.ops, rawOp{key: key, value: w.since(start)})
@@ -301,12 +311,13 @@ func (w *writer) encodeSummaries(c *committed) {
 // summary is a stored summary, taken apart.
 type summary struct {
 	Chunk
-	parts uint32
-	size  int64
+	parts  uint32
+	size   int64
+	number uint64
 }
 
 // summaryBytes is the store's own part of a summary.
-const summaryBytes = 16
+const summaryBytes = 24
 
 // parseSummary reads the summary under a key; its Summary is a copy.
 func parseSummary(key, value []byte) (summary, error) {
@@ -321,9 +332,10 @@ func parseSummary(key, value []byte) (summary, error) {
 		return summary{}, errShort
 	}
 	m := summary{
-		Chunk: Chunk{First: first, Count: binary.BigEndian.Uint32(payload), Summary: append([]byte(nil), payload[summaryBytes:]...)},
-		parts: binary.BigEndian.Uint32(payload[4:]),
-		size:  int64(binary.BigEndian.Uint64(payload[8:])),
+		Chunk:  Chunk{First: first, Count: binary.BigEndian.Uint32(payload), Summary: append([]byte(nil), payload[summaryBytes:]...)},
+		parts:  binary.BigEndian.Uint32(payload[4:]),
+		size:   int64(binary.BigEndian.Uint64(payload[8:])),
+		number: binary.BigEndian.Uint64(payload[16:]),
 	}
 	if m.Count == 0 || m.First+uint64(m.Count) < m.First || m.size < 0 || m.parts != partsOf(m.size) {
 		return summary{}, fmt.Errorf("a chunk cannot have %d messages in %d bytes and %d parts", m.Count, m.size, m.parts)
