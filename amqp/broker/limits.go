@@ -155,18 +155,27 @@ func (v *VHost) checkExchangeLimit(name string) error {
 // of JSON. It holds for what comes. wait: done will be called when it is durable. The error is a *ValidationError or
 // wraps auth.ErrNoUser. Any goroutine.
 func (b *Broker) SetUserLimit(user, name string, value any, done func(error)) (wait bool, err error) {
+	n, err := ReadUserLimit(name, value)
+	if err != nil {
+		return false, err
+	}
+	return b.changeUser(user, func(u *auth.User) { u.Limits[name] = n }, done)
+}
+
+// ReadUserLimit reads a limit as SetUserLimit does and changes nothing; the error is a *ValidationError. Any goroutine.
+func ReadUserLimit(name string, value any) (int, error) {
 	decoded, err := canonical(value)
 	if err != nil {
-		return false, &ValidationError{err.Error()}
+		return 0, &ValidationError{err.Error()}
 	}
 	if name != auth.LimitConnections && name != auth.LimitChannels {
-		return false, &ValidationError{unrecognised(map[string]any{name: decoded}, "user-limits")}
+		return 0, &ValidationError{unrecognised(map[string]any{name: decoded}, "user-limits")}
 	}
 	n, ok := jsonInteger(decoded)
 	if !ok {
-		return false, &ValidationError{notANumber(name, decoded)}
+		return 0, &ValidationError{notANumber(name, decoded)}
 	}
-	return b.changeUser(user, func(u *auth.User) { u.Limits[name] = int(n) }, done)
+	return int(n), nil
 }
 
 // ClearUserLimit is SetUserLimit for no limit; one that is not set, or not known, counts as cleared.

@@ -60,9 +60,36 @@ func (b *Broker) PutParameter(vhost, component, name string, value any, done fun
 	if err != nil {
 		return false, false, err
 	}
+	p, err := b.readParameter(component, name, value)
+	switch {
+	case err != nil:
+		return false, false, err
+	case component == ComponentOperatorPolicies:
+		return b.PutPolicy(vhost, OperatorPolicy, p.operator, done)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	created = len(*v.limits.Load()) == 0
+	wait, err = v.putLimits(p.limits, done)
+	return created && err == nil, wait, err
+}
+
+// CheckParameter says what PutParameter would say of the value, and changes nothing. Any goroutine.
+func (b *Broker) CheckParameter(component, name string, value any) error {
+	_, err := b.readParameter(component, name, value)
+	return err
+}
+
+// parameterValue is what a parameter comes to, by component.
+type parameterValue struct {
+	operator Policy
+	limits   vhostLimits
+}
+
+func (b *Broker) readParameter(component, name string, value any) (p parameterValue, err error) {
 	decoded, err := canonical(value)
 	if err != nil {
-		return false, false, &ValidationError{err.Error()}
+		return p, &ValidationError{err.Error()}
 	}
 	object, isObject := decoded.(map[string]any)
 	if list, isList := decoded.([]any); isList && len(list) == 0 {
@@ -70,36 +97,34 @@ func (b *Broker) PutParameter(vhost, component, name string, value any, done fun
 	}
 	switch component {
 	case componentPolicies:
-		return false, false, invalid("policies may not be set using this method")
+		return p, invalid("policies may not be set using this method")
 	case ComponentLimits, ComponentOperatorPolicies:
 	default:
-		return false, false, validationFailed("component " + component + " not found")
+		return p, validationFailed("component " + component + " not found")
 	}
 	if !isObject {
-		return false, false, validationFailed(notAList(name, decoded))
+		return p, validationFailed(notAList(name, decoded))
 	}
 	if component == ComponentLimits {
-		created = len(*v.limits.Load()) == 0
-		wait, err = b.putLimitsParameter(v, name, object, done)
-		return created && err == nil, wait, err
+		p.limits, err = readLimitsParameter(name, object)
+		return p, err
 	}
-	return b.putOperatorParameter(vhost, name, object, done)
+	p.operator, err = b.readOperatorParameter(name, object)
+	return p, err
 }
 
-func (b *Broker) putLimitsParameter(v *VHost, name string, object map[string]any, done func(error)) (wait bool, err error) {
+func readLimitsParameter(name string, object map[string]any) (vhostLimits, error) {
 	l, lines := checkVHostLimits(name, object)
 	switch {
 	case len(lines) > 0:
-		return false, validationFailed(lines...)
+		return nil, validationFailed(lines...)
 	case name != parameterLimits: // RabbitMQ answers 500 and keeps it, without effect
-		return false, validationFailed(fmt.Sprintf("%s is not a name of vhost limits, the only one is %s", name, parameterLimits))
+		return nil, validationFailed(fmt.Sprintf("%s is not a name of vhost limits, the only one is %s", name, parameterLimits))
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.putLimits(l, done)
+	return l, nil
 }
 
-func (b *Broker) putOperatorParameter(vhost, name string, object map[string]any, done func(error)) (created, wait bool, err error) {
+func (b *Broker) readOperatorParameter(name string, object map[string]any) (Policy, error) {
 	keys := []string{"definition", "pattern", "priority"}
 	unknown := maps.Clone(object)
 	delete(unknown, "apply-to")
@@ -114,13 +139,9 @@ func (b *Broker) putOperatorParameter(vhost, name string, object map[string]any,
 		lines = append([]string{unrecognised(unknown, name)}, lines...)
 	}
 	if len(lines) > 0 {
-		return false, false, validationFailed(lines...)
+		return Policy{}, validationFailed(lines...)
 	}
-	p, err := ParsePolicy(b.Profile, OperatorPolicy, name, object)
-	if err != nil {
-		return false, false, err
-	}
-	return b.PutPolicy(vhost, OperatorPolicy, p, done)
+	return ParsePolicy(b.Profile, OperatorPolicy, name, object)
 }
 
 // DeleteParameter deletes a parameter; existed is false when there is none, also when there is no such component.

@@ -21,8 +21,8 @@ type VHostSettings struct {
 	DefaultDeadLetterExchange *string `json:"default_dead_letter_exchange,omitempty"`
 }
 
-// check is RabbitMQ's validation.
-func (s *VHostSettings) check(p compat.Profile) error {
+// Check is RabbitMQ's validation, which PutVHost does too; the error is a *ValidationError. Any goroutine.
+func (s *VHostSettings) Check(p compat.Profile) error {
 	if !compat.VHostQueueType.In(p) || s.DefaultQueueType == "" || s.DefaultQueueType == "undefined" {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (v *VHost) DefaultDeadLetterExchange() string { return v.policies.Load().fa
 // them at once. added and wait are as for AddVHost; the error is a *ValidationError or what AddVHost returns. Any
 // goroutine that holds no lock.
 func (b *Broker) PutVHost(name string, s VHostSettings, done func(error)) (added, wait bool, err error) {
-	if err := s.check(b.Profile); err != nil {
+	if err := s.Check(b.Profile); err != nil {
 		return false, false, err
 	}
 	s = *s.clone()

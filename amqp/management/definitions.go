@@ -3,7 +3,9 @@ package management
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"encoding/json"
@@ -20,18 +22,18 @@ func exportAll(q *request) (any, error) {
 	version := compat.Version.In(b.Profile)
 	o := object{
 		"rabbit_version": version, "rabbitmq_version": version, "product_name": "RabbitMQ", "product_version": version,
-		"users": []any{}, "vhosts": []any{}, "permissions": []any{}, "topic_permissions": []any{}, "parameters": []any{},
-		"global_parameters": []any{}, "policies": []any{},
+		"global_parameters": q.globalObjects(),
 	}
 	if q.api.v4() {
-		o["rabbitmq_definition_format"], o["original_cluster_name"] = "cluster", nodeName
+		o["rabbitmq_definition_format"], o["original_cluster_name"] = "cluster", q.api.clusterNameOf()
+		o["explanation"] = "Definitions of cluster '" + q.api.clusterNameOf() + "'"
 	}
 	var users, vhosts, permissions, topics []object
 	for _, u := range b.Users.Users() {
 		users = append(users, q.userObject(u))
 	}
 	for _, v := range b.VHosts() {
-		vhosts = append(vhosts, object{"name": v.Name, "description": "", "tags": []string{}, "limits": []any{}, "metadata": object{"description": "", "tags": []string{}}})
+		vhosts = append(vhosts, q.vhostDefinition(v))
 	}
 	for _, p := range b.Users.Permissions() {
 		permissions = append(permissions, permissionObject(p))
@@ -40,7 +42,7 @@ func exportAll(q *request) (any, error) {
 		topics = append(topics, topicObject(p))
 	}
 	o["users"], o["vhosts"], o["permissions"], o["topic_permissions"] = users, vhosts, orEmpty(permissions), orEmpty(topics)
-	var d vhostDefinitions
+	d := vhostDefinitions{api: q.api}
 	for _, v := range b.VHosts() {
 		d.add(v, true)
 	}
@@ -56,8 +58,22 @@ func orEmpty(all []object) []object {
 	return all
 }
 
+// vhostDefinition is a virtual host in definitions. That of 3.10.8 is its name
+// alone, though it reads all of this.
+func (q *request) vhostDefinition(v *broker.VHost) object {
+	s := v.Settings()
+	o := object{"name": v.Name, "metadata": q.metadata(s), "limits": vhostLimitsOf(q.api.broker, v.Name)}
+	if !q.api.v4() {
+		o["description"], o["tags"] = s.Description, textsOf(s.Tags)
+	}
+	return o
+}
+
 // vhostDefinitions are the definitions of virtual hosts.
-type vhostDefinitions struct{ queues, exchanges, bindings []object }
+type vhostDefinitions struct {
+	api                                               *API
+	queues, exchanges, bindings, policies, parameters []object
+}
 
 // add adds a virtual host's; named: each says which one it is of.
 func (d *vhostDefinitions) add(v *broker.VHost, named bool) {
@@ -68,12 +84,16 @@ func (d *vhostDefinitions) add(v *broker.VHost, named bool) {
 		return o
 	}
 	for _, u := range v.Queues() {
-		if u.Owner == nil {
-			d.queues = append(d.queues, put(object{
-				"name": u.Name, "durable": u.Durable, "auto_delete": u.AutoDelete, "arguments": tableJSON(u.Arguments),
-			}))
+		if u.Owner != nil {
+			continue
 		}
+		o := object{"name": u.Name, "durable": u.Durable, "auto_delete": u.AutoDelete, "arguments": tableJSON(u.Arguments)}
+		if d.api.v4() {
+			o["type"] = u.Type
+		}
+		d.queues = append(d.queues, put(o))
 	}
+	d.addPolicies(v, named || !d.api.v4())
 	for _, x := range v.Exchanges() {
 		if !system(x) {
 			d.exchanges = append(d.exchanges, put(object{
@@ -97,7 +117,25 @@ func (d *vhostDefinitions) add(v *broker.VHost, named bool) {
 	sortNames(d.exchanges)
 }
 
+// addPolicies adds a virtual host's policies and parameters, which under 3.10.8
+// always say where they belong.
+func (d *vhostDefinitions) addPolicies(v *broker.VHost, named bool) {
+	for _, p := range d.api.broker.Policies(v.Name, broker.UserPolicy) {
+		d.policies = append(d.policies, policyObject(v.Name, p))
+	}
+	for _, p := range d.api.broker.Parameters(v.Name) {
+		d.parameters = append(d.parameters, object{"vhost": v.Name, "component": p.Component, "name": p.Name, "value": p.Value})
+	}
+	if named {
+		return
+	}
+	for _, o := range slices.Concat(d.policies, d.parameters) {
+		delete(o, "vhost")
+	}
+}
+
 func (d *vhostDefinitions) into(o object) {
+	o["policies"], o["parameters"] = orEmpty(d.policies), orEmpty(d.parameters)
 	o["queues"], o["exchanges"], o["bindings"] = orEmpty(d.queues), orEmpty(d.exchanges), orEmpty(d.bindings)
 }
 
@@ -106,15 +144,14 @@ func exportVHost(q *request) (any, error) {
 	version := compat.Version.In(q.api.broker.Profile)
 	o := object{
 		"rabbit_version": version, "rabbitmq_version": version, "product_name": "RabbitMQ", "product_version": version,
-		"parameters": []any{}, "policies": []any{},
 	}
 	if q.api.v4() {
 		o["rabbitmq_definition_format"], o["original_vhost_name"] = "single_virtual_host", q.vhost.Name
-		o["description"], o["limits"] = "", []any{}
-		o["metadata"] = object{"description": "", "tags": []string{}, "default_queue_type": "classic"}
+		s := q.vhost.Settings()
+		o["description"], o["limits"], o["metadata"] = s.Description, vhostLimitsOf(q.api.broker, q.vhost.Name), q.metadata(s)
 		o["explanation"] = "Definitions of virtual host '" + q.vhost.Name + "'"
 	}
-	var d vhostDefinitions
+	d := vhostDefinitions{api: q.api}
 	d.add(q.vhost, false)
 	d.into(o)
 	return o, nil
@@ -204,7 +241,8 @@ func (a *API) take(o object, vhost, user string) error {
 		read func(o object) (func() error, error)
 	}{
 		{"users", p.readUser}, {"vhosts", p.readVHost}, {"permissions", p.readPermission}, {"exchanges", p.readExchange},
-		{"topic_permissions", p.readTopicPermission}, {"queues", p.readQueue}, {"bindings", p.readBinding},
+		{"topic_permissions", p.readTopicPermission}, {"global_parameters", p.readGlobal}, {"policies", p.readPolicy},
+		{"parameters", p.readParameter}, {"queues", p.readQueue}, {"bindings", p.readBinding},
 	} {
 		list, ok := o[part.key].([]any)
 		if !ok && o[part.key] != nil {
@@ -236,11 +274,13 @@ func (a *API) take(o object, vhost, user string) error {
 func inPart(what string, err error) error {
 	switch e := err.(type) {
 	case *failure:
-		if reason, ok := e.reason.(string); ok && !strings.HasPrefix(reason, "Please create") {
+		if reason, ok := e.reason.(string); ok && !strings.HasPrefix(reason, "Please create") && !strings.HasPrefix(reason, "Validation failed") {
 			return &failure{e.status, e.err, what + ": " + reason}
 		}
 		return e
 	case *frames.Error:
+		return badRequest(what + ": " + e.Text)
+	case *broker.ValidationError:
 		return badRequest(what + ": " + e.Text)
 	}
 	return fmt.Errorf("import %s: %w", what, err)
@@ -258,7 +298,18 @@ func (p *plan) readUser(o object) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits, err := readUserLimits(o)
+	if err != nil {
+		return nil, err
+	}
 	return func() error {
+		if old, ok := p.api.broker.Users.User(name); ok {
+			u.Limits = maps.Clone(old.Limits)
+		}
+		if len(limits) > 0 && u.Limits == nil {
+			u.Limits = map[string]int{}
+		}
+		maps.Copy(u.Limits, limits) // those not named stay, as in RabbitMQ
 		return wait(func(done func(error)) (bool, error) { return true, p.api.broker.Users.PutUser(u, done) })
 	}, nil
 }
@@ -268,10 +319,17 @@ func (p *plan) readVHost(o object) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings, err := readVHostSettings(p.settingsOf(o))
+	if err != nil {
+		return nil, err
+	}
+	if err := settings.Check(p.api.broker.Profile); err != nil {
+		return nil, err
+	}
 	p.vhosts[name] = true
 	return func() error {
 		return wait(func(done func(error)) (bool, error) {
-			_, wait, err := p.api.broker.AddVHost(name, done)
+			_, wait, err := p.api.broker.PutVHost(name, settings, done)
 			return wait, err
 		})
 	}, nil

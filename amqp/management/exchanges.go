@@ -11,10 +11,14 @@ import (
 const defaultExchange = "amq.default"
 
 func exchangeObject(v *broker.VHost, x *broker.Exchange) object {
-	return object{
+	o := object{
 		"name": x.Name, "vhost": v.Name, "type": x.Type, "durable": x.Durable, "auto_delete": x.AutoDelete, "internal": x.Internal,
 		"arguments": tableJSON(x.Arguments), "user_who_performed_action": "rmq-internal",
 	}
+	if policy, _, _ := v.ExchangePolicies(x.Name); policy != "" {
+		o["policy"] = policy
+	}
+	return o
 }
 
 func listExchanges(q *request) (any, error) {

@@ -24,7 +24,7 @@ func overview(q *request) (any, error) {
 	version := compat.Version.In(b.Profile)
 	o := object{
 		"management_version": version, "rabbitmq_version": version, "product_version": version, "product_name": "RabbitMQ",
-		"warren_version": q.api.options.Version, "erlang_version": "", "erlang_full_version": "", "cluster_name": nodeName, "node": nodeName,
+		"warren_version": q.api.options.Version, "erlang_version": "", "erlang_full_version": "", "cluster_name": q.api.clusterNameOf(), "node": nodeName,
 		"rates_mode": "basic", "sample_retention_policies": object{"global": []int{600, 3600, 28800, 86400}, "basic": []int{600, 3600}, "detailed": []int{600}},
 		"exchange_types": exchangeTypes(b), "disable_stats": false, "enable_queue_totals": false, "statistics_db_event_queue": 0,
 		"message_stats": object{}, "churn_rates": object{},
@@ -89,8 +89,6 @@ func (q *request) listeners() (listeners, contexts []object) {
 	}
 	return listeners, contexts
 }
-
-func clusterName(q *request) (any, error) { return object{"name": nodeName}, nil }
 
 func extensions(*request) (any, error) { return []object{{"javascript": "dispatcher.js"}}, nil }
 

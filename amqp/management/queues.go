@@ -11,9 +11,13 @@ func (q *request) queueObject(v *broker.VHost, u *broker.Queue) object {
 		"name": u.Name, "vhost": v.Name, "durable": u.Durable, "auto_delete": u.AutoDelete, "exclusive": u.Owner != nil,
 		"arguments": tableJSON(u.Arguments), "type": u.Type, "node": nodeName, "state": "running", "consumers": n.Consumers,
 		"messages": n.Ready + n.Unacked, "messages_ready": n.Ready, "messages_unacknowledged": n.Unacked,
-		"message_bytes_ready": n.ReadyBytes, "memory": 0, "policy": nil, "operator_policy": nil, "effective_policy_definition": object{},
+		"message_bytes_ready": n.ReadyBytes, "memory": 0, "policy": nameOrNull(u.Policy()), "operator_policy": nameOrNull(u.OperatorPolicy()),
 		"consumer_utilisation": 0, "consumer_capacity": 0, "message_stats": messageStats(n.Published, n.Delivered, n.Acked),
 		"messages_details": object{"rate": 0.0}, "messages_ready_details": object{"rate": 0.0}, "messages_unacknowledged_details": object{"rate": 0.0},
+	}
+	o["effective_policy_definition"] = object{}
+	if effective := u.EffectivePolicy(); effective != nil {
+		o["effective_policy_definition"] = effective
 	}
 	if s := u.SingleActive(); s != nil {
 		o["single_active_consumer_tag"] = s.Tag
@@ -22,6 +26,14 @@ func (q *request) queueObject(v *broker.VHost, u *broker.Queue) object {
 	}
 	o["exclusive_consumer_tag"] = nil
 	return o
+}
+
+// nameOrNull is null for no name.
+func nameOrNull(name string) any {
+	if name == "" {
+		return nil
+	}
+	return name
 }
 
 func listQueues(q *request) (any, error) {

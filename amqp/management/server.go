@@ -97,6 +97,8 @@ type route struct {
 	get, put, post, delete handler
 	read, write            level
 	vhost                  bool // {vhost} is one the user must have access to
+	visible                bool // or the tag monitoring
+	connects               bool // RabbitMQ does it as a client of its own
 }
 
 // request is one request under way.
@@ -212,7 +214,7 @@ func (s *resource) answer(q *request, h handler) (any, error) {
 		}
 	}
 	if s.route.vhost {
-		if err := q.enterVHost(); err != nil {
+		if err := q.enterVHost(&s.route, need); err != nil {
 			return nil, err
 		}
 	}
@@ -261,26 +263,45 @@ func (q *request) authorise(need level) error {
 	case need == monitor && !q.is("monitoring"):
 		return notAuthorised("Not monitor user")
 	case need == policymaker && !q.is("policymaker"):
-		return notAuthorised("Not policymaker user")
+		return notAuthorised("User not authorised to access object")
 	}
 	return nil
 }
 
 // enterVHost finds the virtual host of the path and checks that the user may
-// see it.
-func (q *request) enterVHost() error {
+// see it. Administrators see all of them.
+func (q *request) enterVHost(r *route, need level) error {
 	v, ok := q.api.broker.VHost(q.PathValue("vhost"))
-	if !ok {
+	switch {
+	case !ok && r.connects && !q.api.v4():
+		return notAuthorised("Access refused.")
+	case !ok && (q.Method == http.MethodPut || q.Method == http.MethodPost):
+		return noVHost
+	case !ok:
 		return errNotFound
+	case q.usable(v) || r.visible && q.is("monitoring"):
+		q.vhost = v
+		return nil
+	case q.api.v4():
+		return &failure{http.StatusNotFound, "not_found", "Not Found"}
+	case need == policymaker:
+		return notAuthorised("User not authorised to access object")
 	}
-	if !q.api.broker.Auth.VHostAccess(q.user.Name, v.Name) {
-		if q.api.v4() {
-			return &failure{http.StatusNotFound, "not_found", "Not Found"}
-		}
-		return notAuthorised("User not authorised to access virtual host")
+	return notAuthorised("User not authorised to access virtual host")
+}
+
+// usable says whether the user may do something in a virtual host.
+func (q *request) usable(v *broker.VHost) bool {
+	return q.is() || q.api.broker.Auth.VHostAccess(q.user.Name, v.Name)
+}
+
+// usableVHosts are those in which the user may do something, or the one of the
+// path.
+func (q *request) usableVHosts() []*broker.VHost {
+	if q.vhost != nil {
+		return []*broker.VHost{q.vhost}
 	}
-	q.vhost = v
-	return nil
+	return slices.DeleteFunc(q.api.broker.VHosts(), func(v *broker.VHost) bool { return !q.usable(v) })
 }
 
 // vhosts are those whose objects the user may list.
@@ -366,10 +387,15 @@ func (q *request) write(w http.ResponseWriter, body any) {
 func (a *API) refuse(w http.ResponseWriter, err error) {
 	var f *failure
 	var refused *frames.Error
+	var invalid *broker.ValidationError
 	switch {
 	case errors.As(err, &f):
 	case errors.As(err, &refused):
 		f = a.brokerRefusal(refused)
+	case errors.As(err, &invalid):
+		f = &failure{http.StatusBadRequest, "bad_request", invalid.Text}
+	case errors.Is(err, broker.ErrNoVHost): // deleted meanwhile
+		f = noVHost
 	default:
 		a.log.Error("management request failed", "error", err)
 		f = &failure{http.StatusInternalServerError, "internal_server_error", err.Error()}
@@ -383,7 +409,9 @@ func (a *API) refuse(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": f.err, "reason": f.reason})
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(map[string]any{"error": f.err, "reason": f.reason}) // a peer that has gone
 }
 
 // brokerRefusal is a refusal of the broker: its text is the reason, but of one
