@@ -14,6 +14,10 @@ type Surveyed struct {
 	// Head and Body are sizes in bytes.
 	Head, Body uint32
 	Meta       Meta
+	// Redelivered, DeliveryCount and Returns are what Recovered has.
+	Redelivered   bool
+	DeliveryCount uint32
+	Returns       Returns
 }
 
 // survey is what Open has found of one log, packed: a backlog of millions is
@@ -34,24 +38,35 @@ func (v *survey) add(seq uint64, e *storedEntry) {
 }
 
 // Survey calls fn for every message of the log that was committed before
-// Open, in order of seq, and gives the marks of a clean stop, by seq. It reads
-// nothing: Read does, later. For the start, once a log, before its first
-// Append, and instead of Recover.
-func (l *Log) Survey(fn func(Surveyed)) (marks map[uint64]Mark) {
+// Open, in order of seq. It reads nothing: Read does, later. For the start,
+// once a log, before its first Append, and instead of Recover.
+func (l *Log) Survey(fn func(*Surveyed)) {
 	s := l.store
 	s.recoverMu.Lock()
-	marks = s.marks[l.id]
+	marks := s.marks[l.id]
 	found := s.surveys[l.id]
 	s.recoverMu.Unlock()
-	if found != nil {
-		found.each(fn)
-	}
 	s.forgetUnrecovered([]*Log{l})
-	return marks
+	if found == nil {
+		return
+	}
+	s.mu.Lock()
+	counted := l.returns != nil
+	s.mu.Unlock()
+	found.each(func(m *Surveyed) {
+		m.Redelivered, m.DeliveryCount = !s.clean, 0
+		if counted {
+			m.Returns = l.returnsOf(m.Seq)
+		}
+		if mark, ok := marks[m.Seq]; ok {
+			m.Redelivered, m.DeliveryCount = mark.Redelivered, mark.DeliveryCount
+		}
+		fn(m)
+	})
 }
 
 // each unpacks all messages.
-func (v *survey) each(fn func(Surveyed)) {
+func (v *survey) each(fn func(*Surveyed)) {
 	b := v.packed
 	next := func() uint64 {
 		n, size := binary.Uvarint(b)
@@ -65,7 +80,7 @@ func (v *survey) each(fn func(Surveyed)) {
 		m.Meta.Expiry = int64(next())
 		m.Meta.Priority, m.Meta.Flags = b[0], b[1]
 		b = b[2:]
-		fn(m)
+		fn(&m)
 	}
 }
 
@@ -80,6 +95,8 @@ type StoredMessage struct {
 	Seq        uint64
 	Meta       Meta
 	Head, Body []byte
+	// Returns is what SaveReturns was last told of the message.
+	Returns Returns
 }
 
 // readTries bounds how often Read looks again for messages whose pages were
@@ -113,7 +130,9 @@ type windowReader struct {
 	fn    func(*StoredMessage) error
 	done  int  // messages that fn has had
 	moved bool // the error may come from a page that was rewritten meanwhile
-	live  []storedEntry
+	// counted: some messages of the log have Returns.
+	counted bool
+	live    []storedEntry
 }
 
 // read reads messages an index page at a time, all of them as of one moment.
@@ -147,6 +166,7 @@ func (r *windowReader) pageOf(seq uint64) (first uint64, err error) {
 	s := r.log.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r.counted = r.log.returns != nil
 	p := r.log.pageOf(seq)
 	if p == nil || p.dead || p.batch != nil {
 		return 0, fmt.Errorf("message %d is not on disk", seq)
@@ -232,7 +252,11 @@ func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, 
 // hand gives fn one message.
 func (r *windowReader) hand(first uint64, e *storedEntry, data []byte) error {
 	r.done++
-	return r.fn(&StoredMessage{Seq: first + uint64(e.seqOff), Meta: e.meta, Head: data[:e.head:e.head], Body: data[e.head:]})
+	m := StoredMessage{Seq: first + uint64(e.seqOff), Meta: e.meta, Head: data[:e.head:e.head], Body: data[e.head:]}
+	if r.counted {
+		m.Returns = r.log.returnsOf(m.Seq)
+	}
+	return r.fn(&m)
 }
 
 // bodyPageOf gives the body page of a run of entries: the one in memory, which

@@ -20,7 +20,7 @@ type fataler interface {
 // windowed is a message with all that a window has of it.
 type windowed struct {
 	Message got
-	Meta Meta
+	Meta    Meta
 }
 
 // checkWindows compares what a log's survey and its windows say, of all
@@ -40,7 +40,7 @@ func checkWindows(t fataler, l *Log) {
 	}
 	var surveyed []Surveyed
 	if found := s.surveys[l.id]; found != nil {
-		found.each(func(m Surveyed) { surveyed = append(surveyed, m) })
+		found.each(func(m *Surveyed) { surveyed = append(surveyed, *m) })
 	}
 	if len(surveyed) != len(want) {
 		t.Fatalf("the survey of log %d has %d messages, there are %d", l.id, len(surveyed), len(want))
@@ -119,9 +119,14 @@ func TestWindowsOfOneLog(t *testing.T) {
 	s = reopen(t, s)
 	l = s.Log(l.ID())
 	n := 0
-	marks := l.Survey(func(Surveyed) { n++ })
-	if n != 133 || len(marks) != 1 || marks[4].DeliveryCount != 3 {
-		t.Fatalf("survey of %d messages, marks %v", n, marks)
+	l.Survey(func(m *Surveyed) {
+		n++
+		if marked := m.Seq == 4; m.Redelivered != marked || (m.DeliveryCount == 3) != marked {
+			t.Errorf("mark of message %d: %v, %d", m.Seq, m.Redelivered, m.DeliveryCount)
+		}
+	})
+	if n != 133 {
+		t.Fatalf("survey of %d messages", n)
 	}
 	if len(s.surveys)+len(s.marks)+len(s.unrecovered) != 0 {
 		t.Error("what a survey gave is still kept")

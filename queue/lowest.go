@@ -16,6 +16,9 @@ func (r *readyOrder) popLowest() Entry {
 // what has to go. mu is held.
 func (q *Queue) shrink() {
 	for q.ready.count > 0 && q.rules.over(q.ready.count, q.ready.bytes) {
+		if q.fetchDropped() {
+			return
+		}
 		switch q.rules.Overflow {
 		case DropHead:
 			q.kill(q.ready.pop(), MaxLength)
@@ -28,4 +31,4 @@ func (q *Queue) shrink() {
 }
 
 // popLevel removes the first message of a priority that holds some.
-func (r *readyOrder) popLevel(i int) Entry { return r.left(r.levels[i].pop()) }
+func (r *readyOrder) popLevel(i int) Entry { return r.left(r.levels[i].pop(r.paging)) }
