@@ -141,6 +141,19 @@ func (j *bookJournal) SaveReturns(all ...persist.Returns) {
 	}
 }
 
+// returns are those that were kept of the messages that are held.
+func (j *bookJournal) returns() map[uint64]persist.Returns {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := map[uint64]persist.Returns{}
+	for seq, m := range j.held {
+		if m.Returns != (persist.Returns{}) {
+			all[seq] = m.Returns
+		}
+	}
+	return all
+}
+
 // Read implements pageSource.
 func (j *bookJournal) Read(seqs []uint64, fn func(*persist.StoredMessage) error) error {
 	if !slices.IsSorted(seqs) {
