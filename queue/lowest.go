@@ -19,7 +19,7 @@ func (q *Queue) shrink() {
 		if q.fetchDropped() {
 			return
 		}
-		switch q.rules.Overflow {
+		switch q.overflow() {
 		case DropHead:
 			q.kill(q.ready.pop(), MaxLength)
 		case DropLowest:
@@ -27,6 +27,9 @@ func (q *Queue) shrink() {
 		default:
 			return
 		}
+	}
+	if q.paging != nil {
+		q.paging.owes = false
 	}
 }
 

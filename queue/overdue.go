@@ -7,10 +7,10 @@ package queue
 // read. mu is held.
 func (q *Queue) fetchDropped() bool {
 	p := q.paging
-	if p == nil || p.onDisk == 0 || !q.rules.drops() {
+	if p == nil || p.onDisk == 0 || !q.dropping() {
 		return false
 	}
-	if q.rules.Overflow == DropLowest {
+	if q.overflow() == DropLowest {
 		for i := range q.ready.levels {
 			l := &q.ready.levels[i]
 			if l.head() != nil {
@@ -43,17 +43,11 @@ func (q *Queue) fetchExpired(now int64) {
 }
 
 // waits is how many messages wait, and the bytes of their bodies: without
-// those that a full queue has to drop from its head, and without the head, if
-// it has expired, as soon as that is read. mu is held.
+// those that a full queue has to drop from its head as soon as that is read. mu
+// is held.
 func (q *Queue) waits() (count int, bytes int64) {
 	count, bytes = q.ready.count, q.ready.bytes
-	if !q.ready.onDisk() {
-		return count, bytes
-	}
-	if due := q.ready.nextExpiry(); due != 0 && due <= q.Clock.NowMillis() {
-		count--
-	}
-	if !q.rules.drops() || !q.rules.over(count, bytes) {
+	if !q.dropping() || !q.rules.over(count, bytes) || !q.ready.onDisk() {
 		return count, bytes
 	}
 	if q.rules.MaxLength >= 0 {
@@ -63,4 +57,38 @@ func (q *Queue) waits() (count int, bytes int64) {
 		bytes = min(bytes, q.rules.MaxBytes)
 	}
 	return count, bytes
+}
+
+// left is how many messages wait behind one that a get takes: without the next
+// one if that has expired and is on disk. mu is held.
+func (q *Queue) left() int {
+	count, _ := q.waits()
+	if q.ready.onDisk() {
+		if due := q.ready.nextExpiry(); due != 0 && due <= q.Clock.NowMillis() {
+			count--
+		}
+	}
+	return count
+}
+
+// dropping says whether a full queue drops, by its rules or because it owes
+// that from a time when it did. mu is held.
+func (q *Queue) dropping() bool {
+	return q.rules.drops() || q.paging != nil && q.paging.owes
+}
+
+// oweDrops notes that a queue which is not to drop any more has to drop once
+// more what it could not, because it is on disk. mu is held.
+func (q *Queue) oweDrops() {
+	if p := q.paging; p != nil && q.ready.onDisk() && q.rules.over(q.ready.count, q.ready.bytes) {
+		p.owes = true
+	}
+}
+
+// overflow is what a queue that is too long does with what waits. mu is held.
+func (q *Queue) overflow() Overflow {
+	if q.paging != nil && q.paging.owes {
+		return DropHead
+	}
+	return q.rules.Overflow
 }

@@ -38,6 +38,7 @@ type paging struct {
 	target  *block   // being read
 	guard   *block   // read for a basic.get that has not come back for it yet
 	waiting []func() // of Await
+	owes    bool     // see oweDrops
 }
 
 // startPaging gives a new queue its part, if it has a pager.

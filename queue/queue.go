@@ -440,8 +440,7 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	} else if e.Journaled {
 		q.Journal.Settle(e.Seq)
 	}
-	left, _ = q.waits()
-	return e, left, true, nil
+	return e, q.left(), true, nil
 }
 
 // Settle ends delivered entries: acknowledged, or rejected without requeue.
