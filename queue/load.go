@@ -23,10 +23,13 @@ func (q *Queue) fetch() {
 // readAhead has the next page read while the messages before it are being
 // delivered, unless memory is short. mu is held.
 func (q *Queue) readAhead() {
-	p := q.paging
-	if p == nil || p.onDisk == 0 {
-		return
+	if p := q.paging; p != nil && p.onDisk > 0 {
+		p.readAhead(q)
 	}
+}
+
+// readAhead is Queue.readAhead of a queue with pages.
+func (p *paging) readAhead(q *Queue) {
 	p.guard = nil
 	if p.pager.resident.Load() <= p.pager.budget/8*7 && q.nextPage() != nil {
 		q.fetch()

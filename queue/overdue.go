@@ -47,7 +47,7 @@ func (q *Queue) fetchExpired(now int64) {
 // is held.
 func (q *Queue) waits() (count int, bytes int64) {
 	count, bytes = q.ready.count, q.ready.bytes
-	if !q.dropping() || !q.rules.over(count, bytes) || !q.ready.onDisk() {
+	if !q.ready.onDisk() || !q.dropping() || !q.rules.over(count, bytes) {
 		return count, bytes
 	}
 	if q.rules.MaxLength >= 0 {
@@ -62,11 +62,12 @@ func (q *Queue) waits() (count int, bytes int64) {
 // left is how many messages wait behind one that a get takes: without the next
 // one if that has expired and is on disk. mu is held.
 func (q *Queue) left() int {
+	if !q.ready.onDisk() {
+		return q.ready.count
+	}
 	count, _ := q.waits()
-	if q.ready.onDisk() {
-		if due := q.ready.nextExpiry(); due != 0 && due <= q.Clock.NowMillis() {
-			count--
-		}
+	if due := q.ready.nextExpiry(); due != 0 && due <= q.Clock.NowMillis() {
+		count--
 	}
 	return count
 }

@@ -122,7 +122,9 @@ func (r *readyOrder) head() *Entry {
 }
 
 // onDisk says that there is a head, but not in memory.
-func (r *readyOrder) onDisk() bool { return r.count > 0 && r.head() == nil }
+func (r *readyOrder) onDisk() bool {
+	return r.paging != nil && r.paging.onDisk > 0 && r.count > 0 && r.head() == nil
+}
 
 // pop removes the head; there must be one in memory.
 func (r *readyOrder) pop() Entry {
