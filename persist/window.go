@@ -2,7 +2,6 @@ package persist
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -54,6 +53,9 @@ func (l *Log) Survey(fn func(*Surveyed)) {
 	counted := l.returns != nil
 	s.mu.Unlock()
 	found.each(func(m *Surveyed) {
+		if s.lossy && l.lost(m.Seq) {
+			return
+		}
 		m.Redelivered, m.DeliveryCount = !s.clean, 0
 		if counted {
 			m.Returns = l.returnsOf(m.Seq)
@@ -63,6 +65,14 @@ func (l *Log) Survey(fn func(*Surveyed)) {
 		}
 		fn(m)
 	})
+}
+
+// lost says that Open has dropped a message after it had looked over the
+// index, because its bytes are not there.
+func (l *Log) lost(seq uint64) bool {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	return !l.holds(seq)
 }
 
 // each unpacks all messages.
@@ -99,26 +109,16 @@ type StoredMessage struct {
 	Returns Returns
 }
 
-// readTries bounds how often Read looks again for messages whose pages were
-// rewritten while it read.
-const readTries = 5
-
 // Read calls fn for each of these messages, in order. They must rise, be
 // committed, and not be settled before Read returns. It reads from disk, so
 // no lock may be held. fn's error ends it and is returned; what cannot be read
 // is an ErrCorrupt that names it.
 func (l *Log) Read(seqs []uint64, fn func(*StoredMessage) error) error {
+	s := l.store
+	s.moving.RLock()
+	defer s.moving.RUnlock()
 	r := windowReader{log: l, fn: fn}
-	var err error
-	for range readTries {
-		r.moved = false
-		done := r.done
-		err = l.store.db.View(func(txn *badger.Txn) error { return r.read(txn, seqs[done:]) })
-		if err == nil || !r.moved {
-			break
-		}
-	}
-	if err != nil {
+	if err := s.db.View(func(txn *badger.Txn) error { return r.read(txn, seqs) }); err != nil {
 		return fmt.Errorf("read messages of queue %d: %w", l.id, err)
 	}
 	return nil
@@ -126,16 +126,14 @@ func (l *Log) Read(seqs []uint64, fn func(*StoredMessage) error) error {
 
 // windowReader is the state of one Read.
 type windowReader struct {
-	log   *Log
-	fn    func(*StoredMessage) error
-	done  int  // messages that fn has had
-	moved bool // the error may come from a page that was rewritten meanwhile
+	log *Log
+	fn  func(*StoredMessage) error
 	// counted: some messages of the log have Returns.
 	counted bool
 	live    []storedEntry
 }
 
-// read reads messages an index page at a time, all of them as of one moment.
+// read reads messages an index page at a time.
 func (r *windowReader) read(txn *badger.Txn, seqs []uint64) error {
 	for len(seqs) > 0 {
 		first, err := r.pageOf(seqs[0])
@@ -145,12 +143,10 @@ func (r *windowReader) read(txn *badger.Txn, seqs []uint64) error {
 		key := appendPageKey(nil, prefixIndex, r.log.id, first)
 		entries, err := r.log.store.readEntries(txn, key)
 		if err != nil {
-			r.moved = errors.Is(err, errMissing)
 			return err
 		}
 		n := r.choose(entries, first, seqs)
 		if n == 0 {
-			r.moved = true
 			return r.log.store.corrupt(key, fmt.Errorf("message %d is not on it", seqs[0]))
 		}
 		if err := r.readRuns(txn, first); err != nil {
@@ -226,7 +222,6 @@ func (r *windowReader) readRun(txn *badger.Txn, first uint64, run []storedEntry)
 	if inner != nil {
 		return inner
 	}
-	r.moved = errors.Is(err, errMissing)
 	return err
 }
 
@@ -239,7 +234,6 @@ func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, 
 			return nil
 		})
 		if err != nil {
-			r.moved = errors.Is(err, errMissing)
 			return err
 		}
 	}
@@ -251,7 +245,6 @@ func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, 
 
 // hand gives fn one message.
 func (r *windowReader) hand(first uint64, e *storedEntry, data []byte) error {
-	r.done++
 	m := StoredMessage{Seq: first + uint64(e.seqOff), Meta: e.meta, Head: data[:e.head:e.head], Body: data[e.head:]}
 	if r.counted {
 		m.Returns = r.log.returnsOf(m.Seq)
