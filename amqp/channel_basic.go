@@ -1,6 +1,8 @@
 package amqp
 
 import (
+	"errors"
+
 	"github.com/warrenmq/warren/amqp/broker"
 	"github.com/warrenmq/warren/frames"
 	"github.com/warrenmq/warren/frames/compat"
@@ -184,6 +186,9 @@ func (ch *channel) get(m *frames.BasicGet) error {
 		return err
 	}
 	e, left, ok, err := q.Get(m.NoAck)
+	if errors.Is(err, queue.ErrLoading) {
+		return ch.getWhenLoaded(q, m)
+	}
 	if err != nil {
 		return ch.c.vhost.ConsumeRefused(name, err)
 	}

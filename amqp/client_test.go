@@ -45,7 +45,7 @@ type site struct {
 // startSite makes a server without a listener; it is shut down with the test.
 func startSite(t testing.TB, store *persist.Store, o Options) *site {
 	t.Helper()
-	b, err := broker.Open(broker.Options{Store: store, Logger: quiet})
+	b, err := broker.Open(broker.Options{Store: store, Logger: quiet, BodyBudget: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

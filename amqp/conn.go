@@ -94,7 +94,7 @@ const framesBetweenChecks = 32
 
 // backlogBound is how many bytes may wait for the store's commit before
 // publishers are not read any more.
-const backlogBound = 64 << 20
+const backlogBound = 16 << 20
 
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{
@@ -213,6 +213,9 @@ func (c *conn) throttle() {
 		w := make(waitStored, 1)
 		s.Barrier(w, 0)
 		<-w
+	}
+	if p := c.server.broker.Pager(); p != nil {
+		p.Wait()
 	}
 	c.paused.Store(roomPause)
 	c.out.waitForRoom()

@@ -13,6 +13,7 @@ var (
 	profileFlag    = flag.Int("profile", 0, "3 or 4: which RabbitMQ the broker should behave as; Warren in this process is judged by both when it is not given")
 	warrenFlag     = flag.Bool("warren", false, "the broker at -uri is Warren: judge by its intended differences")
 	classFlag      = flag.String("class", "", "comma-separated classes to run; empty: all")
+	budgetFlag     = flag.Int64("body-budget", 0, "bytes of waiting messages that Warren in this process keeps in memory; 1 has it page everything, 0 is its default")
 )
 
 // TestConformance runs every case of a profile, each as a parallel subtest of its own: -run picks cases and

@@ -13,7 +13,7 @@ import (
 // it, and how to stop it. It keeps its durable things on disk, as RabbitMQ does.
 func startWarren(t testing.TB, profile int) (uri string, admin Admin, stop func()) {
 	t.Helper()
-	b, err := amqptest.Run(amqptest.Compat(profile), amqptest.DataDir(t.TempDir()))
+	b, err := amqptest.Run(amqptest.Compat(profile), amqptest.DataDir(t.TempDir()), amqptest.BodyBudget(*budgetFlag))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@
 //	x queue                    this queue's messages are to be cleared
 //
 // Every value carries a checksum over its key and its bytes. A file named
-// WARREN beside Badger's says that the folder is a store and in which format.
+// WARREN beside Badger's says that the folder is a store and in which format;
+// the folder transient holds what need not survive a stop (Transient).
 //
 // Badger keeps values of 4 KiB and more in its value log, apart from the
 // sorted tables, and there only bodies, bytes of chunks and redo lists may be. For Badger 4.9.6

@@ -338,11 +338,14 @@ func (ld *loader) link(p *indexPage, entries []storedEntry) {
 	}
 	single := true
 	var last *bodyPage
+	found := ld.surveyOf(p.log)
 	for i := range entries {
 		if p.isAcked(i) {
 			continue
 		}
-		p.log.next = p.first + uint64(entries[i].seqOff) + 1
+		seq := p.first + uint64(entries[i].seqOff)
+		p.log.next = seq + 1
+		found.add(seq, &entries[i])
 		page := ld.body(&entries[i])
 		page.refer()
 		page.usedBy(p)
@@ -366,6 +369,20 @@ func (ld *loader) link(p *indexPage, entries []storedEntry) {
 			p.bodies[i] = ld.body(&entries[i])
 		}
 	}
+}
+
+// surveyOf gives the survey of a log; of one that was dropped it is thrown
+// away.
+func (ld *loader) surveyOf(l *Log) *survey {
+	if l.dropped {
+		return new(survey)
+	}
+	found := ld.store.surveys[l.id]
+	if found == nil {
+		found = new(survey)
+		ld.store.surveys[l.id] = found
+	}
+	return found
 }
 
 // body gives the body page that an entry refers to.

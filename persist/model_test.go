@@ -260,6 +260,7 @@ func (m *model) open(t *rapid.T, clean bool) {
 	// In order, because what is held must not depend on chance.
 	for _, id := range slices.Sorted(maps.Keys(m.logs)) {
 		ml := m.logs[id]
+		checkWindows(t, s.Log(id))
 		found, last := make(map[uint64]string), uint64(0)
 		err := s.Log(id).Recover(func(r Recovered) error {
 			if r.Seq < last {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -39,9 +40,13 @@ func Open(o Options) (*Store, error) {
 		shared:      make(map[*bodyPage]bool),
 		records:     make(map[place]*storedRecord),
 		marks:       make(map[uint64]map[uint64]Mark),
+		surveys:     make(map[uint64]*survey),
 	}
 	if s.db, err = openBadger(o, s.logger); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if s.transient, err = NewTransient(filepath.Join(o.Dir, transientFolder)); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.db.Close())
 	}
 	s.caps = capsOf(s.db)
 	if err := s.start(known); err != nil {
@@ -198,6 +203,9 @@ func (s *Store) Close() error {
 		if err = s.writer.transact(s, []rawOp{mark}); err == nil {
 			err = s.syncFiles()
 		}
+	}
+	if transientErr := s.transient.Close(); err == nil {
+		err = transientErr
 	}
 	if closeErr := s.db.Close(); err == nil {
 		err = closeErr

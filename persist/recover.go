@@ -101,6 +101,7 @@ func (s *Store) forgetUnrecovered(logs []*Log) {
 	for _, l := range logs {
 		delete(s.unrecovered, l.id)
 		delete(s.marks, l.id)
+		delete(s.surveys, l.id)
 	}
 	if len(s.unrecovered) == 0 {
 		s.shared, s.records = nil, nil

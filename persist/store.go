@@ -42,6 +42,8 @@ type Store struct {
 	fatal   atomic.Pointer[error]
 	counts  counts
 
+	transient *Transient
+
 	// mu is the last lock of the broker. Nothing is called and no disk is
 	// touched under it, except Payload.HeadSize and Payload.Body.
 	mu sync.Mutex
@@ -77,6 +79,7 @@ type Store struct {
 	shared      map[*bodyPage]bool  // pages that several of them refer to
 	records     map[place]*storedRecord
 	marks       map[uint64]map[uint64]Mark
+	surveys     map[uint64]*survey // of logs that neither Survey nor Recover was called for
 
 	// Owned by the committer.
 	writer writer

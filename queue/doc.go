@@ -9,7 +9,8 @@
 //	ack     ──> Queue.Settle ──> Journal
 //	nack    ──> Queue.Requeue ──> ready order, at the old place
 //
-// The package does no I/O. Queues have a mutex and no goroutine; whoever
+// The package does no I/O but for the Pager, which does it on goroutines of its
+// own with no queue's lock held. Queues have a mutex and no goroutine; whoever
 // brings work delivers a bounded number of messages, the pump the rest.
 //
 // Who owns what: an entry that waits belongs to its queue; an entry that was

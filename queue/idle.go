@@ -12,7 +12,7 @@ type Idler interface {
 
 // tellIdle tells the consumers that have taken all there was. mu is held.
 func (q *Queue) tellIdle() {
-	if q.idlers == 0 {
+	if q.idlers == 0 || q.ready.onDisk() {
 		return
 	}
 	for _, c := range q.consumers {

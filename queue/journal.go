@@ -33,6 +33,11 @@ func (j storeJournal) AppendIn(g *persist.Group, seq uint64, r *persist.Record, 
 }
 func (j storeJournal) SettleIn(g *persist.Group, seqs ...uint64) { g.Settle(j.log, seqs...) }
 
+// Read implements pageSource.
+func (j storeJournal) Read(seqs []uint64, fn func(*persist.StoredMessage) error) error {
+	return j.log.Read(seqs, fn)
+}
+
 // meta is what the journal keeps beside the payload.
 func meta(e *Entry) persist.Meta {
 	return persist.Meta{Priority: e.Priority, Expiry: e.Expiry}

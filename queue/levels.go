@@ -80,8 +80,11 @@ func (q *Queue) oldest() uint64 {
 	}
 	seq := q.nextSeq
 	for i := range q.ready.levels {
-		if e := q.ready.levels[i].head(); e != nil {
+		l := &q.ready.levels[i]
+		if e := l.head(); e != nil {
 			seq = min(seq, e.Seq)
+		} else if l.fifo.first != nil { // on disk
+			seq = min(seq, l.fifo.first.firstSeq())
 		}
 	}
 	return seq

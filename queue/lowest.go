@@ -16,7 +16,10 @@ func (r *readyOrder) popLowest() Entry {
 // what has to go. mu is held.
 func (q *Queue) shrink() {
 	for q.ready.count > 0 && q.rules.over(q.ready.count, q.ready.bytes) {
-		switch q.rules.Overflow {
+		if q.fetchDropped() {
+			return
+		}
+		switch q.overflow() {
 		case DropHead:
 			q.kill(q.ready.pop(), MaxLength)
 		case DropLowest:
@@ -25,7 +28,10 @@ func (q *Queue) shrink() {
 			return
 		}
 	}
+	if q.paging != nil {
+		q.paging.owes = false
+	}
 }
 
 // popLevel removes the first message of a priority that holds some.
-func (r *readyOrder) popLevel(i int) Entry { return r.left(r.levels[i].pop()) }
+func (r *readyOrder) popLevel(i int) Entry { return r.left(r.levels[i].pop(r.paging)) }

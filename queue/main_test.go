@@ -103,7 +103,7 @@ func (c *client) count() int {
 func quiet(q *Queue) {
 	for {
 		q.mu.Lock()
-		busy := q.pumping
+		busy := q.pumping || q.paging != nil && q.paging.loading
 		q.mu.Unlock()
 		if !busy {
 			return

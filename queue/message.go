@@ -118,33 +118,6 @@ func (m *Message) headFlags() (flags byte) {
 // Body implements persist.Payload.
 func (m *Message) Body() []byte { return m.Content }
 
-// recovered rebuilds a message from the store.
-func recovered(head, body []byte, r *persist.Record) (*Message, error) {
-	m := &Message{Content: body, record: r}
-	if len(head) < headFixed+2 {
-		return nil, fmt.Errorf("read stored message: head of %d bytes is too short", len(head))
-	}
-	m.Persistent, m.Dead, m.CCDone = head[0]&headPersistent != 0, head[0]&headDead != 0, head[0]&headCCDone != 0
-	m.Priority = head[1]
-	m.Expiration = int64(binary.BigEndian.Uint64(head[2:]))
-	rest := head[headFixed:]
-	for _, s := range []*string{&m.Exchange, &m.RoutingKey} {
-		if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
-			return nil, fmt.Errorf("read stored message: head ends inside a name")
-		}
-		*s = string(rest[1 : 1+int(rest[0])])
-		rest = rest[1+int(rest[0]):]
-	}
-	if head[0]&headBCC != 0 {
-		var err error
-		if m.BCC, rest, err = recoveredKeys(rest); err != nil {
-			return nil, err
-		}
-	}
-	m.Properties = rest
-	return m, nil
-}
-
 // recoveredKeys reads the BCC keys and returns what follows them.
 func recoveredKeys(b []byte) (keys []string, rest []byte, err error) {
 	if len(b) < 4 {

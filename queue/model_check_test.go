@@ -7,7 +7,7 @@ import (
 
 // check compares queue and model.
 func (m *machine) check(t *rapid.T) {
-	quiet(m.q)
+	calm(m.q)
 	if diff := gocmp.Diff(m.expected, m.delivered); diff != "" {
 		t.Fatalf("deliveries (-model +queue):\n%s", diff)
 	}

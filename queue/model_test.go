@@ -35,7 +35,8 @@ type machine struct {
 	t       *rapid.T
 	q       *Queue
 	pump    *Pump
-	journal *heldJournal
+	journal *bookJournal
+	pagers  []*Pager // nil is none
 
 	maxPriority int
 	autoDelete  bool
@@ -52,8 +53,10 @@ type machine struct {
 }
 
 func TestQueueFollowsModel(t *testing.T) {
+	clock := newClock(t)
+	pagers := []*Pager{nil, newPager(t, 1, clock), newPager(t, 200<<10, clock)}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &machine{t: t, pump: NewPump()}
+		m := &machine{t: t, pump: NewPump(), pagers: pagers}
 		defer m.pump.Close()
 		m.renew()
 		t.Repeat(map[string]func(*rapid.T){
@@ -67,12 +70,13 @@ func TestQueueFollowsModel(t *testing.T) {
 // renew starts with an empty queue.
 func (m *machine) renew() {
 	t := m.t
-	*m = machine{t: t, pump: m.pump, nextSeq: 1}
+	*m = machine{t: t, pump: m.pump, pagers: m.pagers, nextSeq: 1}
 	m.maxPriority = rapid.SampledFrom([]int{0, 0, 1, 3, 255}).Draw(t, "max priority")
 	m.autoDelete = rapid.Bool().Draw(t, "auto-delete")
 	config := Config{Name: "q", AutoDelete: m.autoDelete, MaxPriority: m.maxPriority, ID: 1, Pump: m.pump}
+	config.Pager = rapid.SampledFrom(m.pagers).Draw(t, "pager")
 	if rapid.Bool().Draw(t, "durable") {
-		m.journal = &heldJournal{held: map[uint64]bool{}}
+		m.journal = newBookJournal()
 		config.Durable, config.Journal = true, m.journal
 	}
 	m.q = New(config)
@@ -87,8 +91,11 @@ func (m *machine) newMessage(t *rapid.T) (*Message, modelEntry) {
 	m.nextSeq++
 	msg := text(e.id)
 	msg.Priority, msg.Persistent = uint8(priority), persistent
+	if m.q.Pager != nil { // as large as makes a block of few
+		msg.Properties = make([]byte, rapid.SampledFrom([]int{0, 700, 22 << 10}).Draw(t, "properties"))
+	}
 	if persistent && m.journal != nil {
-		msg.Track(nil, 0)
+		m.journal.track(msg)
 	}
 	return msg, e
 }
@@ -308,7 +315,7 @@ func (m *machine) back(list []modelEntry) {
 
 func (m *machine) get(t *rapid.T) {
 	noAck := rapid.Bool().Draw(t, "no-ack")
-	e, left, ok, err := m.q.Get(noAck)
+	e, left, ok, err := getNow(m.q, noAck)
 	if err != nil || ok != (len(m.ready) > 0) {
 		t.Fatalf("get: %v, %v; %d wait", ok, err, len(m.ready))
 	}

@@ -37,6 +37,9 @@ type Config struct {
 	Clock *Clock
 	// Quorum makes it a quorum queue; nil for other types.
 	Quorum *Quorum
+	// Pager keeps the broker's backlogs within its memory; nil keeps all of
+	// this queue's messages in memory.
+	Pager *Pager
 	// Rules are the queue's limits and times; nil is NoRules.
 	Rules *Rules
 	// Bury dead-letters what died in the queue; Rules.DeadLetters says whether
@@ -61,6 +64,8 @@ type Config struct {
 // store's batch; it is never held across I/O.
 type Queue struct {
 	Config
+
+	paging *paging // immutable; nil without a Pager
 
 	mu        sync.Mutex
 	ready     readyOrder
@@ -121,6 +126,7 @@ func New(c Config) *Queue {
 	q := &Queue{Config: c, nextSeq: 1}
 	q.ready = q.emptyOrder()
 	q.ready.priorities = newLevels(&q.Config)
+	q.startPaging()
 	rules := NoRules()
 	if c.Rules != nil {
 		rules = *c.Rules
@@ -256,6 +262,7 @@ func (q *Queue) flushSettled() {
 // mu is held.
 func (q *Queue) drain(bound int) (more bool) {
 	defer q.flushSettled()
+	defer q.readAhead()
 	if q.MaxPriority > 0 {
 		q.tick()
 	}
@@ -275,7 +282,12 @@ func (q *Queue) drain(bound int) (more bool) {
 				return false
 			}
 		}
-		if q.offer(c, q.ready.head()) {
+		head := q.ready.head()
+		if head == nil { // served when it has been read
+			q.fetch()
+			return false
+		}
+		if q.offer(c, head) {
 			q.ready.pop()
 			bound--
 		}
@@ -411,7 +423,7 @@ func (q *Queue) RemoveConsumer(c *Consumer) (deleteNow bool) {
 
 // Get takes the head for basic.get. ok is false when nothing waits; left is
 // how many wait after it. Without noAck the caller owns the entry until
-// Settle or Requeue.
+// Settle or Requeue. ErrLoading: see Await.
 func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -426,7 +438,11 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	if q.ready.count == 0 {
 		return e, 0, false, nil
 	}
+	if q.ready.onDisk() {
+		return e, 0, false, ErrLoading
+	}
 	e = q.ready.pop()
+	q.readAhead()
 	q.tidy()
 	q.delivered.Add(1)
 	if q.MaxPriority > 0 {
@@ -437,7 +453,7 @@ func (q *Queue) Get(noAck bool) (e Entry, left int, ok bool, err error) {
 	} else if e.Journaled {
 		q.Journal.Settle(e.Seq)
 	}
-	return e, q.ready.count, true, nil
+	return e, q.left(), true, nil
 }
 
 // Settle ends delivered entries: acknowledged, or rejected without requeue.
@@ -486,14 +502,15 @@ func (q *Queue) takeBack(entries []Entry, why Return) {
 func (q *Queue) Purge() (count int, journaled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	count = q.ready.count
+	count, _ = q.waits()
+	journaled = q.purgePages()
 	for q.ready.count > 0 {
 		if e := q.ready.pop(); e.Journaled {
 			q.settled = append(q.settled, e.Seq)
 		}
 	}
 	count += q.purgeDelayed()
-	journaled = len(q.settled) > 0
+	journaled = journaled || len(q.settled) > 0
 	q.flushSettled()
 	q.offerRoom()
 	return count, journaled
@@ -520,7 +537,8 @@ func (q *Queue) Delete(ifUnused, ifEmpty bool) (count int, err error) {
 	}
 	q.deleted = true
 	q.stopTimers()
-	count = q.ready.count
+	count, _ = q.waits()
+	q.endPaging()
 	gone := q.consumers
 	for _, c := range gone {
 		q.rota.leave(c)
@@ -568,8 +586,9 @@ type Counts struct {
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	ready, bytes := q.waits()
 	n := Counts{
-		Ready: q.ready.count, Unacked: q.unacked, Consumers: len(q.consumers), ReadyBytes: q.ready.bytes,
+		Ready: ready, Unacked: q.unacked, Consumers: len(q.consumers), ReadyBytes: bytes,
 		Published: q.published.Load(), Delivered: q.delivered.Load(), Acked: q.acked.Load(),
 	}
 	if q.Stream != nil {

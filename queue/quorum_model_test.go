@@ -28,30 +28,10 @@ func (e modelQuorumEntry) line() string {
 	return fmt.Sprint(e.id, " seq ", e.seq, " priority ", e.priority, " returns ", e.returns, " failures ", e.failures)
 }
 
-// countingJournal is a heldJournal that knows the returns too.
-type countingJournal struct {
-	heldJournal
-	returns map[uint64]persist.Returns
-}
-
-func (j *countingJournal) SaveReturns(all ...persist.Returns) {
-	j.heldJournal.SaveReturns(all...)
-	for _, r := range all {
-		j.returns[r.Seq] = r
-	}
-}
-
-func (j *countingJournal) Settle(seqs ...uint64) {
-	j.heldJournal.Settle(seqs...)
-	for _, seq := range seqs {
-		delete(j.returns, seq)
-	}
-}
-
 // quorumMachine is a quorum queue and its model.
 type quorumMachine struct {
 	q       *Queue
-	journal *countingJournal
+	journal *bookJournal
 	limit   int64
 
 	first, rest []modelQuorumEntry // rest by priority, then in the order they came
@@ -60,8 +40,9 @@ type quorumMachine struct {
 }
 
 func TestQuorumFollowsModel(t *testing.T) {
+	pagers := []*Pager{nil, newPager(t, 1, newClock(t))}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &quorumMachine{nextSeq: 1, journal: &countingJournal{heldJournal{held: map[uint64]bool{}}, map[uint64]persist.Returns{}}}
+		m := &quorumMachine{nextSeq: 1, journal: newBookJournal()}
 		m.limit = int64(rapid.IntRange(-1, 3).Draw(t, "delivery limit"))
 		rules := NoRules()
 		rules.DeliveryLimit = m.limit
@@ -72,7 +53,10 @@ func TestQuorumFollowsModel(t *testing.T) {
 		}
 		pump := NewPump()
 		defer pump.Close()
-		m.q = New(Config{Name: "q", ID: 1, Durable: true, Journal: m.journal, Pump: pump, Rules: &rules, Quorum: &quorum, MaxPriority: priorities})
+		m.q = New(Config{
+			Name: "q", ID: 1, Durable: true, Journal: m.journal, Pump: pump, Rules: &rules, Quorum: &quorum, MaxPriority: priorities,
+			Pager: rapid.SampledFrom(pagers).Draw(t, "pager"),
+		})
 		t.Repeat(map[string]func(*rapid.T){
 			"publish": m.publish, "get": m.get, "settle": m.settle, "return": m.giveBack, "purge": m.purge, "": m.check,
 		})
@@ -89,7 +73,7 @@ func (m *quorumMachine) publish(t *rapid.T) {
 	} else if m.q.MaxPriority > 0 {
 		e.priority = int(m.q.Quorum.DefaultPriority)
 	}
-	msg.Track(nil, 0) // transient, and kept all the same
+	m.journal.track(msg) // transient, and kept all the same
 	m.q.Publish(msg)
 	m.wait(e)
 }
@@ -104,7 +88,7 @@ func (m *quorumMachine) wait(e modelQuorumEntry) {
 }
 
 func (m *quorumMachine) get(t *rapid.T) {
-	e, left, ok, _ := m.q.Get(false)
+	e, left, ok, _ := getNow(m.q, false)
 	var want modelQuorumEntry
 	switch {
 	case len(m.first) > 0:
@@ -180,6 +164,7 @@ func (m *quorumMachine) purge(t *rapid.T) {
 
 // check compares what waits and what the journal knows.
 func (m *quorumMachine) check(t *rapid.T) {
+	calm(m.q)
 	n := m.q.Counts()
 	if n.Ready != len(m.first)+len(m.rest) || n.Unacked != len(m.held) {
 		t.Fatalf("%d ready, %d unacked; want %d, %d", n.Ready, n.Unacked, len(m.first)+len(m.rest), len(m.held))
@@ -191,10 +176,10 @@ func (m *quorumMachine) check(t *rapid.T) {
 			returns[e.seq] = persist.Returns{Seq: e.seq, Total: e.returns, Failed: e.failures}
 		}
 	}
-	if !maps.Equal(held, m.journal.held) {
-		t.Fatalf("the journal holds %v, want %v", m.journal.held, held)
+	if got := m.journal.seqs(); !slices.Equal(got, slices.Sorted(maps.Keys(held))) {
+		t.Fatalf("the journal holds %v, want %v", got, held)
 	}
-	if diff := gocmp.Diff(returns, m.journal.returns); diff != "" {
+	if diff := gocmp.Diff(returns, m.journal.returns()); diff != "" {
 		t.Fatalf("returns (-model +journal):\n%s", diff)
 	}
 }

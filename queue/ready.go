@@ -1,5 +1,7 @@
 package queue
 
+import "cmp"
+
 // Entry is one message in one queue. It is a value: it moves from the ready
 // order to the consumer's channel, and back when it is returned.
 type Entry struct {
@@ -37,6 +39,7 @@ type readyOrder struct {
 	properties bool
 	// priorities has what only a queue with priorities keeps; nil without.
 	priorities *levels
+	paging     *paging // nil for a queue that is all in memory
 }
 
 // level is one priority: arrivals in a FIFO, returned messages in a heap
@@ -52,7 +55,11 @@ func newReadyOrder(priorities int) readyOrder {
 }
 
 func (r *readyOrder) push(e Entry) {
-	r.levelOf(e).fifo.push(e)
+	f := &r.levelOf(e).fifo
+	if r.paging != nil && f.last != nil && f.last.full() {
+		r.paging.count(f.last)
+	}
+	f.push(e)
 	r.added(e)
 }
 
@@ -93,8 +100,8 @@ func (r *readyOrder) added(e Entry) {
 	}
 }
 
-// head is the next entry, which stays; nil when nothing waits. Valid until
-// the next change.
+// head is the next entry, which stays; nil when nothing waits or when it is
+// on disk (onDisk). Valid until the next change.
 func (r *readyOrder) head() *Entry {
 	if r.count == 0 {
 		return nil
@@ -106,20 +113,26 @@ func (r *readyOrder) head() *Entry {
 		return r.agedHead()
 	}
 	for {
-		if e := r.levels[r.top].head(); e != nil {
+		l := &r.levels[r.top]
+		if e := l.head(); e != nil || l.fifo.first != nil {
 			return e
 		}
 		r.top--
 	}
 }
 
-// pop removes the head; there must be one.
+// onDisk says that there is a head, but not in memory.
+func (r *readyOrder) onDisk() bool {
+	return r.paging != nil && r.paging.onDisk > 0 && r.count > 0 && r.head() == nil
+}
+
+// pop removes the head; there must be one in memory.
 func (r *readyOrder) pop() Entry {
 	if r.first.first != nil {
 		return r.left(r.first.pop())
 	}
 	r.head() // moves top to a level that holds something
-	return r.left(r.levels[r.top].pop())
+	return r.popLevel(r.top)
 }
 
 // nextExpiry is when the head expires; 0 when it does not. A queue has one
@@ -131,6 +144,9 @@ func (r *readyOrder) nextExpiry() int64 {
 	}
 	if e := r.head(); e != nil {
 		return e.Expiry
+	}
+	if r.count > 0 {
+		return r.levels[r.top].fifo.first.page.expiry
 	}
 	return 0
 }
@@ -157,79 +173,127 @@ func (r *readyOrder) left(e Entry) Entry {
 	return e
 }
 
+// head is the level's next entry; nil when it is on disk or there is none.
 func (l *level) head() *Entry {
-	f := l.fifo.head()
-	if len(l.returned) > 0 && (f == nil || l.returned[0].Seq < f.Seq) {
+	if l.returnedFirst() {
 		return &l.returned[0]
 	}
-	return f
+	return l.fifo.head()
 }
 
-func (l *level) pop() Entry {
-	f := l.fifo.head()
-	if len(l.returned) > 0 && (f == nil || l.returned[0].Seq < f.Seq) {
+// returnedFirst says that the next entry is a returned one.
+func (l *level) returnedFirst() bool {
+	if len(l.returned) == 0 {
+		return false
+	}
+	b := l.fifo.first
+	return b == nil || l.returned[0].Seq < b.firstSeq()
+}
+
+// pop removes the level's next entry, which is in memory.
+func (l *level) pop(p *paging) Entry {
+	if l.returnedFirst() {
 		return l.returned.pop()
+	}
+	return l.popFirst(p)
+}
+
+// popFirst removes the first entry of the FIFO, which is in memory, and the
+// holes behind it.
+func (l *level) popFirst(p *paging) Entry {
+	e := l.cut(p)
+	for f := &l.fifo; f.holes > 0; {
+		if h := f.head(); h == nil || h.Message != nil {
+			break
+		}
+		f.holes--
+		l.cut(p)
+	}
+	return e
+}
+
+// cut takes the first entry of the FIFO and may leave a hole at its head.
+func (l *level) cut(p *paging) Entry {
+	if b := l.fifo.first; b.counted && b.start+1 == b.end {
+		p.discount(b)
 	}
 	return l.fifo.pop()
 }
 
-// fifo is a list of fixed blocks: growing copies nothing, and a drained
-// backlog gives its memory back block by block. One spent block is kept so
-// that a queue that hovers around empty allocates nothing.
+// fifo is a list of blocks: growing copies nothing, and a drained backlog
+// gives its memory back block by block. One spent block is kept so that a
+// queue that hovers around empty allocates nothing. first is nil or holds an
+// entry, in memory or on disk.
 type fifo struct {
 	first, last *block
 	spare       *block
-	holes       int // entries without a message that were taken from the middle: see selective.go
+	holes       int   // entries without a message that were taken from the middle: see selective.go
+	limit       int64 // of blocks; 0: blockWeight
 }
 
-const blockEntries = 64
+const (
+	// blockEntries is how many entries a block takes.
+	blockEntries = 64
+	// blockWeight is the weight from which it takes no more, or less with a
+	// small budget: blocks are what is paged out, and large bodies must not have
+	// to wait for 63 others.
+	blockWeight = 64 << 10
+)
 
+// block is entries in a row: in memory, or on disk (paging.go).
 type block struct {
 	next       *block
-	start, end int
-	entries    [blockEntries]Entry
+	start, end int   // of the entries that wait; equal when they are on disk
+	weight     int64 // of all that were put into it, see weigh
+	limit      int64 // weight from which it takes no more
+	entries    []Entry
+	page       *page // where the entries are; nil: in memory
+	counted    bool  // its weight counts towards the broker's budget
+	leaving    bool  // it is being written out
+}
+
+// full says that the next entry needs another block.
+func (b *block) full() bool { return b.end == len(b.entries) || b.weight >= b.limit }
+
+// firstSeq is the place of the first entry that waits.
+func (b *block) firstSeq() uint64 {
+	if b.page != nil {
+		return b.page.first
+	}
+	return b.entries[b.start].Seq
 }
 
 func (f *fifo) push(e Entry) {
-	if f.last == nil || f.last.end == blockEntries {
+	if f.last == nil || f.last.full() {
 		f.grow()
 	}
 	b := f.last
 	b.entries[b.end] = e
 	b.end++
+	b.weight += weigh(e.Message)
 }
 
 func (f *fifo) grow() {
 	b := f.spare
 	f.spare = nil
 	if b == nil {
-		b = new(block)
+		b = &block{entries: make([]Entry, blockEntries)}
 	}
-	if f.last == nil {
-		f.first = b
-	} else {
-		f.last.next = b
-	}
-	f.last = b
+	b.limit = cmp.Or(f.limit, blockWeight)
+	f.link(b)
 }
 
+// head is the first entry; nil when it is on disk or there is none.
 func (f *fifo) head() *Entry {
-	if f.first == nil {
+	b := f.first
+	if b == nil || b.start == b.end {
 		return nil
 	}
-	return &f.first.entries[f.first.start]
+	return &b.entries[b.start]
 }
 
+// pop takes the first entry, which is in memory.
 func (f *fifo) pop() Entry {
-	e := f.cut()
-	if f.holes > 0 {
-		f.skip()
-	}
-	return e
-}
-
-// cut is pop that may leave a hole at the head.
-func (f *fifo) cut() Entry {
 	b := f.first
 	e := b.entries[b.start]
 	b.entries[b.start].Message = nil
@@ -247,8 +311,12 @@ func (f *fifo) retire(b *block) {
 	if f.first == nil {
 		f.last = nil
 	}
-	b.next, b.start, b.end = nil, 0, 0
-	f.spare = b
+	if len(b.entries) == blockEntries {
+		*b = block{entries: b.entries}
+		f.spare = b
+		return
+	}
+	b.next, b.leaving = nil, false
 }
 
 // entryHeap orders returned entries by Seq: a binary heap, the least first.
@@ -296,7 +364,7 @@ func (h *entryHeap) pop() Entry {
 	return least
 }
 
-// each visits every waiting entry, in no promised order.
+// each visits every waiting entry that is in memory, in no promised order.
 func (r *readyOrder) each(visit func(*Entry)) {
 	r.first.each(visit)
 	for i := range r.levels {

@@ -151,6 +151,7 @@ func (q *Queue) expireHeads() {
 	for range expireBound {
 		e, ok := q.ready.popExpired(now)
 		if !ok {
+			q.fetchExpired(now)
 			return
 		}
 		q.kill(e, Expired)
@@ -163,8 +164,11 @@ func (q *Queue) armExpiry() {
 	if due == 0 || q.expiryDue != 0 && q.expiryDue <= due {
 		return
 	}
-	q.expiryDue = due
 	wait := time.Duration(due-q.Clock.NowMillis()) * time.Millisecond
+	if wait <= 0 && q.ready.onDisk() {
+		return // it dies when it has been read, or after the next burial
+	}
+	q.expiryDue = due
 	if q.expiryTimer == nil {
 		q.expiryTimer = q.Clock.AfterFunc(MessageTime, wait, q.expire)
 		return

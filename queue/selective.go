@@ -24,7 +24,7 @@ import (
 //
 // Memory: 8 bytes for each waiting message and selector that matches it. A message that was taken from the middle
 // leaves its place in the order empty, 64 bytes, until what was before it has gone. A queue with selector consumers
-// must be in memory as a whole: see hasSelectors.
+// is in memory as a whole: what was on disk when the first of them came is read, page by page, and listed as it comes.
 
 // selective is what a queue has while it has consumers with selectors. Guarded by the queue's mutex.
 type selective struct {
@@ -45,8 +45,7 @@ type lane struct {
 // laneSlack is how many messages that have gone a lane may list beyond what the queue holds twice.
 const laneSlack = 64
 
-// hasSelectors says whether the queue has consumers with selectors, and so must keep all its messages in memory. mu is
-// held.
+// hasSelectors says whether the queue has consumers with selectors, and so keeps all its messages in memory. mu is held.
 func (q *Queue) hasSelectors() bool { return q.selective != nil }
 
 // enlist gives a new consumer its lane. mu is held.
@@ -72,6 +71,9 @@ func (q *Queue) enlist(c *Consumer) {
 			}
 		})
 		s.view.Reset(frames.Properties{})
+		if q.paging != nil && q.paging.onDisk > 0 {
+			q.fetch()
+		}
 	}
 	c.lane.consumers = append(c.lane.consumers, c)
 }
@@ -132,6 +134,10 @@ func (s *selective) matches(l *lane) bool {
 
 // drainSelective is drain of a queue with selectors. mu is held.
 func (q *Queue) drainSelective(bound int) (more bool) {
+	if q.paging != nil && q.paging.onDisk > 0 { // served in order when all has been read
+		q.fetch()
+		return false
+	}
 	for q.ready.count > 0 {
 		c := q.rota.next()
 		if c == nil {
@@ -273,7 +279,8 @@ func (f *fifo) find(seq uint64, from *block) (b *block, at int, ok bool) {
 	if b = from; b == nil || b.start == b.end || b.entries[b.start].Seq > seq {
 		b = f.first
 	}
-	for b != nil && b.entries[b.end-1].Seq < seq {
+	// What is on disk is listed again when it has been read.
+	for b != nil && (b.page != nil || b.entries[b.end-1].Seq < seq) {
 		b = b.next
 	}
 	if b == nil {
@@ -289,27 +296,19 @@ func (r *readyOrder) remove(p place) Entry {
 	if p.block == nil {
 		return r.left(l.returned.remove(p.at))
 	}
-	return r.left(l.fifo.remove(p.block, p.at))
+	if p.block == l.fifo.first && p.at == p.block.start {
+		return r.left(l.popFirst(r.paging))
+	}
+	return r.left(l.fifo.hollow(p.block, p.at))
 }
 
-// remove takes an entry out of the middle: its place stays as a hole, without a message, until those before it have
+// hollow takes an entry out of the middle: its place stays as a hole, without a message, until those before it have
 // gone. The head is never a hole.
-func (f *fifo) remove(b *block, at int) Entry {
-	if b == f.first && at == b.start {
-		return f.pop()
-	}
+func (f *fifo) hollow(b *block, at int) Entry {
 	e := b.entries[at]
 	b.entries[at].Message = nil
 	f.holes++
 	return e
-}
-
-// skip drops the holes at the head.
-func (f *fifo) skip() {
-	for f.holes > 0 && f.first != nil && f.head().Message == nil {
-		f.holes--
-		f.cut()
-	}
 }
 
 // remove takes the entry at a place of the heap out.

@@ -30,6 +30,7 @@ func (q *Queue) SetRules(r Rules) {
 		// dropped so far drops once more before it refuses.
 		q.rules.Overflow = DropHead
 		q.tidy()
+		q.oweDrops()
 		q.rules.Overflow = r.Overflow
 	}
 	q.tidy()

@@ -106,4 +106,10 @@ func (p *placements) appendStreams(g *persist.Group) {
 
 // RecoverMessage rebuilds a message from the head and body that it gave the
 // store; they become the message's.
-func RecoverMessage(head, body []byte) (*Message, error) { return recovered(head, body, nil) }
+func RecoverMessage(head, body []byte) (m *Message, err error) {
+	m = &Message{Content: body}
+	if m.Properties, err = new(restorer).head(m, head); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -162,8 +162,7 @@ func TestCommitOfABacklog(t *testing.T) {
 func TestCommitWithDeletedQueues(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	shared := map[*persist.Record]*Message{}
-	kept, gone := durable(t, s, 1, 0, shared), durable(t, s, 2, 0, shared)
+	kept, gone := durable(t, s, 1, 0), durable(t, s, 2, 0)
 	r := newReceipts()
 	publishAll(s, persistent("old", 0), r, 1, gone)
 	r.wait(t, 1)
@@ -187,7 +186,7 @@ func TestCommitWithDeletedQueues(t *testing.T) {
 		t.Fatal("a commit that does nothing waits")
 	}
 	stop(t, s, kept)
-	expectWaiting(t, durable(t, openStore(t, dir), 1, 0, shared), "m/00")
+	expectWaiting(t, durable(t, openStore(t, dir), 1, 0), "m/00")
 }
 
 // Transactions from many sides between durable queues, with ordinary
@@ -196,9 +195,8 @@ func TestCommitWithDeletedQueues(t *testing.T) {
 func TestCommitsOverAKill(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	shared := map[*persist.Record]*Message{}
-	queues := []*Queue{durable(t, s, 1, 0, shared), durable(t, s, 2, 0, shared), durable(t, s, 3, 0, shared)}
-	other := durable(t, s, 4, 0, shared)
+	queues := []*Queue{durable(t, s, 1, 0), durable(t, s, 2, 0), durable(t, s, 3, 0)}
+	other := durable(t, s, 4, 0)
 	r := newReceipts()
 	const messages, movers, moves = 20, 4, 60
 	for i := range messages {
@@ -237,7 +235,7 @@ func TestCommitsOverAKill(t *testing.T) {
 	killed := openStore(t, copyFolder(t, dir))
 	var all []string
 	for id := range uint64(4) {
-		for _, e := range waiting(t, durable(t, killed, id+1, 0, map[*persist.Record]*Message{})) {
+		for _, e := range waiting(t, durable(t, killed, id+1, 0)) {
 			all = append(all, e)
 		}
 	}
@@ -255,7 +253,7 @@ func TestCommitsOverAKill(t *testing.T) {
 // A store that has been closed refuses: the receipt says so, the queues go on.
 func TestCommitOnAClosedStore(t *testing.T) {
 	s := openStore(t, t.TempDir())
-	q := durable(t, s, 1, 0, map[*persist.Record]*Message{})
+	q := durable(t, s, 1, 0)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,12 @@ func Compat(profile int) Option {
 // finds them. Without it nothing is on disk.
 func DataDir(dir string) Option { return func(s *settings) { s.dir = dir } }
 
+// BodyBudget is how many bytes of waiting messages stay in memory; more goes
+// to disk, if there is a DataDir.
+func BodyBudget(bytes int64) Option {
+	return func(s *settings) { s.broker.BodyBudget = bytes }
+}
+
 // Listen takes connections on an address instead of a free port of 127.0.0.1.
 func Listen(address string) Option { return func(s *settings) { s.listen = address } }
 

@@ -85,7 +85,7 @@ func (v *VHost) openBacklog(x *Exchange, before *backlog, survives bool, open fu
 }
 
 // recover fills a backlog from its log.
-func (l *backlog) recover(b *Broker, shared map[*persist.Record]*queue.Message) error {
+func (l *backlog) recover(b *Broker) error {
 	switch {
 	case l.log == nil:
 		return nil
@@ -95,7 +95,7 @@ func (l *backlog) recover(b *Broker, shared map[*persist.Record]*queue.Message) 
 			return nil
 		})
 	}
-	return l.queue.Recover(l.log, !b.store.CleanStart(), shared)
+	return l.queue.Recover(l.log, !b.store.CleanStart())
 }
 
 // dropBacklogs forgets what an exchange that is being removed has kept.

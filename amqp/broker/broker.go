@@ -41,6 +41,10 @@ type Options struct {
 	// ExchangeLimit is the most exchanges there may be, the predeclared ones of
 	// all virtual hosts included; 0 is no limit (cluster_exchange_limit).
 	ExchangeLimit int
+	// BodyBudget is how many bytes of waiting messages stay in memory, all
+	// queues together; what is beyond goes to disk. 0 is
+	// queue.DefaultBodyBudget; without a Store nothing leaves memory.
+	BodyBudget int64
 	// Logger takes the broker's log; nil is slog.Default.
 	Logger *slog.Logger
 }
@@ -72,6 +76,7 @@ type Broker struct {
 	store          *persist.Store
 	pump           *queue.Pump
 	streams        *streams.Host
+	pager          *queue.Pager // nil without a store
 	log            *slog.Logger
 	options        Options
 	opened         time.Time // connection time
@@ -107,8 +112,10 @@ func Open(o Options) (*Broker, error) {
 	b.Auth = b.Users
 	setUp := false
 	if b.store != nil {
+		b.pager = queue.NewPager(o.BodyBudget, b.store.Transient(), o.Clock, o.Logger)
 		var err error
 		if setUp, err = b.recover(); err != nil {
+			b.pager.Close()
 			return nil, err
 		}
 	}
@@ -167,6 +174,7 @@ func (b *Broker) Close() error {
 	if b.store == nil {
 		return nil
 	}
+	b.pager.Close()
 	for _, v := range b.VHosts() {
 		for _, q := range v.Queues() {
 			if marks := q.Marks(); len(marks) > 0 {
@@ -283,6 +291,10 @@ func (b *Broker) Store() *persist.Store { return b.store }
 
 // Pump is where connections leave work that nobody should wait for.
 func (b *Broker) Pump() *queue.Pump { return b.pump }
+
+// Pager keeps the backlogs within their budget; nil when everything is in
+// memory.
+func (b *Broker) Pager() *queue.Pager { return b.pager }
 
 func (b *Broker) observe(e Event) {
 	if b.Hooks.Observing() {

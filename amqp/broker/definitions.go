@@ -105,19 +105,18 @@ func (b *Broker) recover() (setUp bool, err error) {
 			return false, fmt.Errorf("recover binding in vhost %q: %w", d.VHost, err)
 		}
 	}
-	shared := map[*persist.Record]*queue.Message{}
 	for _, q := range r.queues {
 		if q.Type == typeStream {
 			err = q.recoverStream()
 		} else {
-			err = q.Recover(b.store.Log(q.ID), !b.store.CleanStart(), shared)
+			err = q.Recover(b.store.Log(q.ID), !b.store.CleanStart())
 		}
 		if err != nil {
 			return false, err
 		}
 	}
 	for _, l := range r.backlogs {
-		if err := l.recover(b, shared); err != nil {
+		if err := l.recover(b); err != nil {
 			return false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -31,7 +32,7 @@ var discard = slog.New(slog.DiscardHandler)
 // keeps everything in memory.
 func openBroker(t testing.TB, p compat.Profile, dir string) *Broker {
 	t.Helper()
-	o := Options{Profile: p, Logger: discard}
+	o := Options{Profile: p, Logger: discard, BodyBudget: 1}
 	if dir != "" {
 		s, err := persist.Open(persist.Options{Dir: dir, Logger: discard})
 		if err != nil {
@@ -219,11 +220,24 @@ func (s *session) publish(exchange, key, body string, v frames.PropertyValues) {
 	}))
 }
 
+// getNow is Get that waits for what is on disk, as a channel does.
+func getNow(q *Queue, noAck bool) (e queue.Entry, left int, ok bool) {
+	for {
+		e, left, ok, err := q.Get(noAck)
+		if !errors.Is(err, queue.ErrLoading) {
+			return e, left, ok
+		}
+		ready := make(chan struct{})
+		q.Await(func() { close(ready) })
+		<-ready
+	}
+}
+
 // drain takes all messages that wait in a queue.
 func drain(q *Queue) []string {
 	var all []string
 	for {
-		e, _, ok, _ := q.Get(true)
+		e, _, ok := getNow(q, true)
 		if !ok {
 			return all
 		}

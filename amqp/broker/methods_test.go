@@ -200,7 +200,7 @@ func TestCountsOfQueueMethods(t *testing.T) {
 	for i := range 5 {
 		s.publish("", "q", fmt.Sprint(i), frames.PropertyValues{})
 	}
-	e, _, _, _ := q.Get(false)
+	e, _, _ := getNow(q, false)
 	r, err = s.declareQueue(frames.QueueDeclare{Queue: "q", Passive: true})
 	if err != nil || r != (DeclareResult{"q", 4, 0}) {
 		t.Fatalf("%+v, %v", r, err)

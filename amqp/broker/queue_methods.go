@@ -167,6 +167,7 @@ func (v *VHost) newQueue(c *Client, name string, m *frames.QueueDeclare) (*Queue
 // makeQueue makes a queue of a checked configuration, new or recovered.
 func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 	config.ID, config.Pump, config.Clock = id, v.broker.pump, v.broker.Clock
+	config.Pager = v.broker.pager
 	if typ == typeQuorum {
 		asQuorum(v.broker.Profile, &config)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/warrenmq/warren/amqp/management"
 	"github.com/warrenmq/warren/frames/compat"
 	"github.com/warrenmq/warren/persist"
+	"github.com/warrenmq/warren/queue"
 )
 
 // serveConfig is what serve runs with; flags and environment fill it.
@@ -44,6 +45,7 @@ type serveConfig struct {
 	defaultDeadLetters  string // exchange
 	consumerTimeout     int64  // milliseconds; 0 is none
 	maxUnacked          int
+	bodyBudget          int64
 	logFormat, logLevel string
 	readyFile           string
 }
@@ -85,6 +87,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "default-dead-letter-exchange", EnvVars: []string{"WARREN_DEFAULT_DEAD_LETTER_EXCHANGE"}, Usage: "`NAME` of the exchange that takes what dies in queues without a dead-letter exchange, where the virtual host has no setting"},
 			&cli.Int64Flag{Name: "consumer-timeout", Value: 1_800_000, EnvVars: []string{"WARREN_CONSUMER_TIMEOUT"}, Usage: "let clients take so many `MS` to acknowledge a delivery; 0 is for ever"},
 			&cli.IntFlag{Name: "connection-max-unacked", EnvVars: []string{"WARREN_CONNECTION_MAX_UNACKED"}, Usage: "most deliveries, `N`, that a connection may have unacknowledged on all its channels; 0 is no limit"},
+			&cli.Int64Flag{Name: "body-budget", Value: queue.DefaultBodyBudget, EnvVars: []string{"WARREN_BODY_BUDGET"}, Usage: "keep waiting messages of `BYTES` in memory, all queues together; more goes to disk"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -118,7 +121,7 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
-		maxUnacked: c.Int("connection-max-unacked"),
+		bodyBudget: c.Int64("body-budget"), maxUnacked: c.Int("connection-max-unacked"),
 		limits: serveLimits{
 			connections: c.Int("connection-max"), channels: c.Int("channel-max-per-node"),
 			consumers: c.Int("consumer-max-per-channel"), exchanges: c.Int("exchange-limit"),
@@ -161,6 +164,9 @@ func (s *serveConfig) validate() error {
 	}
 	if l := s.limits; min(l.connections, l.channels, l.consumers, l.exchanges) < 0 {
 		return errors.New("a limit is below 0: give 0 for no limit")
+	}
+	if s.bodyBudget <= 0 {
+		return fmt.Errorf("--body-budget %d: give a number of bytes above 0", s.bodyBudget)
 	}
 	if s.listen == off && s.tlsListen == off {
 		return errors.New("nothing to listen on: --listen and --tls-listen are both off")
@@ -241,7 +247,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	n.broker, err = broker.Open(broker.Options{
-		Store: store, Profile: s.compat, Logger: log, MaxMessageSize: s.maxMessageSize,
+		Store: store, Profile: s.compat, Logger: log, MaxMessageSize: s.maxMessageSize, BodyBudget: s.bodyBudget,
 		DefaultUser: s.user, DefaultPassword: s.pass, DefaultVHost: s.vhost,
 		DefaultQueueType: s.defaultQueueType, DefaultDeadLetterExchange: s.defaultDeadLetters, ExchangeLimit: s.limits.exchanges,
 	})

@@ -40,7 +40,12 @@ type Result struct {
 	P50Micros  float64 `json:"p50_us,omitempty"`
 	P99Micros  float64 `json:"p99_us,omitempty"`
 	KiBPerConn float64 `json:"kib_per_connection,omitempty"`
-	OpenMillis float64 `json:"open_ms,omitempty"` // start of the process to connection.open-ok
+	FirstRate  float64 `json:"first_rate,omitempty"` // publishes a second of the first tenth of a backlog
+	LastRate   float64 `json:"last_rate,omitempty"`  // of the last tenth
+	DrainRate  float64 `json:"drain_rate,omitempty"` // deliveries a second of the backlog
+	AnonMiB    float64 `json:"anon_mib,omitempty"`   // the broker's own memory, at most, while the backlog grew
+	AfterMiB   float64 `json:"after_mib,omitempty"`  // its resident memory 2 s after the drain
+	OpenMillis float64 `json:"open_ms,omitempty"`    // start of the process to connection.open-ok
 }
 
 // scenario is a row of the table of scenarios.
@@ -60,6 +65,8 @@ var scenarios = []scenario{
 	{"confirmmany", "N connections (100) with a queue and a consumer each, 10 confirms in flight each", (*Config).confirmMany},
 	{"backlog", "persistent messages to a durable queue without a consumer, confirms with 1000 in flight", (*Config).backlog},
 	{"queues", "N durable queues (1000), a persistent message to each in turn, confirms with 1000 in flight, no consumer", (*Config).queues},
+	{"drain", "N transient messages (1000000) published to a durable queue without a consumer, then consumed without acknowledgement", func(c *Config) (Result, error) { return c.drain(1) }},
+	{"drainpersistent", "the same with persistent messages", func(c *Config) (Result, error) { return c.drain(2) }},
 	{"latency", "publish to deliver at 1000 messages a second", (*Config).latency},
 	{"connections", "N idle connections (1000) with a channel each", (*Config).connections},
 	{"coldstart", "start of the command after -- to connection.open-ok", (*Config).coldstart},
@@ -69,7 +76,7 @@ var scenarios = []scenario{
 func Scenarios() string {
 	var b strings.Builder
 	for _, s := range scenarios {
-		fmt.Fprintf(&b, "  %-12s %s\n", s.name, s.what)
+		fmt.Fprintf(&b, "  %-16s %s\n", s.name, s.what)
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			r, err := Run(Config{
 				URI: b.URI(), Scenario: s.name, Size: 100, Duration: 100 * time.Millisecond, Warm: 10 * time.Millisecond,
-				N: map[string]int{"topic": 60, "connections": 20, "confirmmany": 5, "queues": 120}[s.name], PID: os.Getpid(),
+				N: map[string]int{"topic": 60, "connections": 20, "confirmmany": 5, "queues": 120, "drain": 5000, "drainpersistent": 5000}[s.name], PID: os.Getpid(),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -32,13 +32,19 @@ func (p *process) cpu() time.Duration {
 }
 
 // rss is the resident memory in KiB.
-func (p *process) rss() int64 {
+func (p *process) rss() int64 { return p.status("VmRSS:") }
+
+// anonymous is the part of it that is not of files, in KiB.
+func (p *process) anonymous() int64 { return p.status("RssAnon:") }
+
+// status is a number of the process's status, in KiB.
+func (p *process) status(field string) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.SplitSeq(string(b), "\n") {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
 			kib, _ := strconv.ParseInt(f[1], 10, 64)
 			return kib
 		}
