@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ type Broker struct {
 	user   string
 	pass   string
 	vhost  string
+
+	web     *http.Server // nil without the option Management
+	webAddr net.Addr
 }
 
 // settings are what options change.
@@ -42,6 +46,8 @@ type settings struct {
 	server amqp.Options
 	dir    string
 	listen string
+
+	management bool
 }
 
 // Option changes how Start sets the broker up.
@@ -153,6 +159,11 @@ func (s *settings) run() (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), br.Close())
 	}
 	b.addr = l.Addr()
+	if s.management {
+		if err := b.serveManagement(s); err != nil {
+			return nil, errors.Join(err, l.Close(), br.Close())
+		}
+	}
 	go b.server.Serve(l) // ends with Stop
 	return b, nil
 }
@@ -165,8 +176,12 @@ const stopGrace = 2 * time.Second
 func (b *Broker) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
 	defer cancel()
+	var err error
+	if b.web != nil {
+		err = b.web.Close()
+	}
 	b.server.Shutdown(ctx)
-	return b.broker.Close()
+	return errors.Join(err, b.broker.Close())
 }
 
 // Addr is the address clients connect to, HOST:PORT.

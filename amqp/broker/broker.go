@@ -90,6 +90,8 @@ type Broker struct {
 
 	sessionMu sync.Mutex
 	sessions  map[Session]struct{}
+
+	totals totals
 }
 
 // Open makes a broker and recovers what the store holds. On a store that was

@@ -192,6 +192,7 @@ func (v *VHost) makeQueue(config queue.Config, typ string, id uint64) *Queue {
 
 func (e *edit) addQueue(q *Queue) {
 	e.next.queues = e.next.queues.Set(q.Name, q)
+	e.added++
 	if q.Owner != nil {
 		e.v.owned[q.Owner] = append(e.v.owned[q.Owner], q)
 	}

@@ -29,13 +29,18 @@ func (b *Broker) Attach(s Session) {
 	b.sessionMu.Lock()
 	defer b.sessionMu.Unlock()
 	b.sessions[s] = struct{}{}
+	b.totals.count(func(t *Totals) { t.ConnectionsOpened++ })
 }
 
 // Detach forgets a connection; one that is not known is ignored.
 func (b *Broker) Detach(s Session) {
 	b.sessionMu.Lock()
 	defer b.sessionMu.Unlock()
+	if _, known := b.sessions[s]; !known {
+		return
+	}
 	delete(b.sessions, s)
+	b.totals.count(func(t *Totals) { t.ConnectionsClosed++ })
 }
 
 // Sessions lists the open connections, in no order.

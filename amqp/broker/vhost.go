@@ -77,6 +77,8 @@ type edit struct {
 	logs    []*persist.Log
 	events  []Event
 	gone    []string // exchanges that were removed
+	added   int      // queues
+	removed []*Queue
 }
 
 func (v *VHost) begin() *edit {
@@ -88,6 +90,7 @@ func (v *VHost) begin() *edit {
 func (e *edit) finish(done func(error)) (wait bool) {
 	next := e.next
 	e.v.topology.Store(&next)
+	e.v.broker.totals.edited(e.added, e.removed)
 	for i := range e.events {
 		e.v.broker.Hooks.Emit(&e.events[i])
 	}
@@ -285,6 +288,7 @@ func (e *edit) removeQueue(q *Queue) bool {
 		return false
 	}
 	e.next.queues = e.next.queues.Delete(q.Name)
+	e.removed = append(e.removed, q)
 	e.removeBindings(e.v.bindings.byDestination[q.destination])
 	if q.Owner != nil {
 		e.v.disown(q)

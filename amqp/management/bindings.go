@@ -93,19 +93,13 @@ func queueBindings(q *request) (any, error) {
 }
 
 func bindingsFrom(q *request) (any, error) {
-	x, err := q.exchange()
-	if err != nil {
-		return nil, err
-	}
-	return q.bindings(func(b *binding) bool { return b.source == x.Name })
+	name := exchangeName(q.PathValue("exchange")) // which need not exist, as in RabbitMQ
+	return q.bindings(func(b *binding) bool { return b.source == name })
 }
 
 func bindingsTo(q *request) (any, error) {
-	x, err := q.exchange()
-	if err != nil {
-		return nil, err
-	}
-	return q.bindings(func(b *binding) bool { return !b.toQueue && b.destination == x.Name })
+	name := exchangeName(q.PathValue("exchange"))
+	return q.bindings(func(b *binding) bool { return !b.toQueue && b.destination == name })
 }
 
 // ends reads both ends of a binding from the path.
@@ -152,6 +146,9 @@ func addBinding(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := noNulls(o["arguments"]); err != nil {
+		return nil, err
+	}
 	if r.Key, err = text(o, "routing_key"); err != nil {
 		return nil, err
 	}
@@ -174,7 +171,9 @@ func (q *request) pathBinding() (*binding, *broker.BindRequest, error) {
 		return nil, nil, err
 	}
 	for _, b := range q.between(&r) {
-		if b.properties() == q.PathValue("props") {
+		// The name has an escape of its own, which clients may leave out.
+		plain, err := url.PathUnescape(b.properties())
+		if given := q.PathValue("props"); b.properties() == given || err == nil && plain == given {
 			r.Key, r.Arguments = b.key, b.arguments
 			return &b, &r, nil
 		}

@@ -142,10 +142,9 @@ func (d *vhostDefinitions) into(o object) {
 // exportVHost writes the definitions of one virtual host.
 func exportVHost(q *request) (any, error) {
 	version := compat.Version.In(q.api.broker.Profile)
-	o := object{
-		"rabbit_version": version, "rabbitmq_version": version, "product_name": "RabbitMQ", "product_version": version,
-	}
+	o := object{"rabbit_version": version}
 	if q.api.v4() {
+		o["rabbitmq_version"], o["product_name"], o["product_version"] = version, "RabbitMQ", version
 		o["rabbitmq_definition_format"], o["original_vhost_name"] = "single_virtual_host", q.vhost.Name
 		s := q.vhost.Settings()
 		o["description"], o["limits"], o["metadata"] = s.Description, vhostLimitsOf(q.api.broker, q.vhost.Name), q.metadata(s)
@@ -329,6 +328,9 @@ func (p *plan) readVHost(o object) (func() error, error) {
 	p.vhosts[name] = true
 	return func() error {
 		return wait(func(done func(error)) (bool, error) {
+			if v, ok := p.api.broker.VHost(name); ok && settings.DefaultQueueType == "" && !p.api.v4() {
+				settings.DefaultQueueType = v.Settings().DefaultQueueType // as 3.10.8 does
+			}
 			_, wait, err := p.api.broker.PutVHost(name, settings, done)
 			return wait, err
 		})

@@ -63,6 +63,9 @@ func putExchange(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := noNulls(o["arguments"]); err != nil {
+		return nil, err
+	}
 	m, err := readExchange(q.PathValue("exchange"), o)
 	if err != nil {
 		return nil, err

@@ -29,9 +29,11 @@ func (q *request) list(all []object) (any, error) {
 	}
 	total := len(all)
 	if paged && query.Get("name") != "" {
-		if all, err = filterByName(all, query.Get("name"), query.Get("use_regex") == "true"); err != nil {
-			return nil, err
+		pattern := query.Get("use_regex") == "true"
+		if _, err := regexp.Compile(query.Get("name")); pattern && err != nil && !q.api.v4() {
+			return nil, errPagination
 		}
+		all = filterByName(all, query.Get("name"), pattern)
 	}
 	if key := query.Get("sort"); key != "" {
 		sortBy(all, key, query.Get("sort_reverse") == "true")
@@ -41,8 +43,8 @@ func (q *request) list(all []object) (any, error) {
 		return choose(all, columns), nil
 	}
 	filtered := len(all)
-	pages := max(1, (filtered+size-1)/size)
-	if page > pages {
+	pages := (filtered + size - 1) / size
+	if page > max(1, pages) {
 		return nil, &failure{http.StatusBadRequest, "page_out_of_range", fmt.Sprintf("Page out of range, page: %d page size: %d, len: %d", page, size, filtered)}
 	}
 	from := (page - 1) * size
@@ -52,6 +54,8 @@ func (q *request) list(all []object) (any, error) {
 		"page_count": pages, "page_size": size, "total_count": total,
 	}, nil
 }
+
+var errPagination = badRequest("Pagination parameters are invalid")
 
 // page reads which page is asked for.
 func (q *request) page() (page, size int, paged bool, err error) {
@@ -67,7 +71,10 @@ func (q *request) page() (page, size int, paged bool, err error) {
 		sizeText = query.Get("page_size")
 		size, sizeErr = strconv.Atoi(sizeText)
 	}
-	if pageErr != nil || sizeErr != nil || page < 1 || size < 1 || size > largestPageSize {
+	if pageErr != nil || sizeErr != nil {
+		return 0, 0, false, errPagination
+	}
+	if page < 1 || size < 1 || size > largestPageSize {
 		return 0, 0, false, &failure{
 			http.StatusBadRequest, "invalid_pagination_parameters",
 			fmt.Sprintf("Invalid pagination parameters: page number %s, page size %s", query.Get("page"), sizeText),
@@ -76,19 +83,19 @@ func (q *request) page() (page, size int, paged bool, err error) {
 	return page, size, true, nil
 }
 
-func filterByName(all []object, name string, pattern bool) ([]object, error) {
+func filterByName(all []object, name string, pattern bool) []object {
 	match := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(name)) }
 	if pattern {
 		re, err := regexp.Compile("(?i)" + name)
 		if err != nil {
-			return nil, badRequest("invalid regular expression: " + err.Error())
+			return nil // matches nothing, as in 4.3.6
 		}
 		match = re.MatchString
 	}
 	return slices.DeleteFunc(all, func(o object) bool {
 		s, _ := o["name"].(string)
 		return !match(s)
-	}), nil
+	})
 }
 
 // sortBy sorts by a column, which may be a path. Objects without it come

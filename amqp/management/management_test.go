@@ -200,10 +200,21 @@ func TestAccess(t *testing.T) {
 // What is exported and imported into a new broker is exported the same.
 func TestDefinitionsRoundTrip(t *testing.T) {
 	t.Parallel()
-	from, to := newAPI(t, compat.V4), newAPI(t, compat.V4)
+	for _, p := range []compat.Profile{compat.V3, compat.V4} {
+		roundTrip(t, newAPI(t, p), newAPI(t, p))
+	}
+}
+
+func roundTrip(t *testing.T, from, to *httptest.Server) {
+	t.Helper()
 	for _, x := range [][3]string{
-		{"PUT", "/vhosts/v", `{}`},
+		{"PUT", "/vhosts/v", `{"description":"d","tags":"a,b","default_queue_type":"quorum"}`},
 		{"PUT", "/users/u", `{"password":"p","tags":"monitoring"}`},
+		{"PUT", "/user-limits/u/max-channels", `{"value":7}`},
+		{"PUT", "/vhost-limits/v/max-queues", `{"value":9}`},
+		{"PUT", "/policies/v/p", `{"pattern":"^q","apply-to":"queues","priority":1.5,"definition":{"max-length":5,"dead-letter-exchange":"x"}}`},
+		{"PUT", "/operator-policies/v/o", `{"pattern":"^q","definition":{"message-ttl":60000}}`},
+		{"PUT", "/global-parameters/g", `{"value":{"a":[1,"b"]}}`},
 		{"PUT", "/permissions/v/u", `{"configure":"a","write":"b","read":"c"}`},
 		{"PUT", "/exchanges/v/x", `{"type":"headers","durable":true,"arguments":{"alternate-exchange":"amq.fanout"}}`},
 		{"PUT", "/topic-permissions/v/u", `{"exchange":"x","write":"b","read":"c"}`},
@@ -240,6 +251,16 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		`{"vhosts":[{"name":"v"}],"queues":[{"name":"q","vhost":"v","durable":true},{"name":"r","vhost":"v","durable":"maybe"}]}`)
 	if status != 400 || !strings.Contains(answer, "maybe") {
 		t.Errorf("got %d %s", status, answer)
+	}
+	for _, last := range []string{
+		`"policies":[{"vhost":"v","name":"p","pattern":"(","definition":{"max-length":1}}]`,
+		`"parameters":[{"vhost":"v","component":"vhost-limits","name":"limits","value":{"zz":1}}]`,
+		`"users":[{"name":"u","tags":"","limits":{"zz":1}}]`,
+		`"vhosts":[{"name":"v"},{"name":"w","default_queue_type":"bogus"}]`,
+	} {
+		if status, answer, _ := call(t, s, "guest:guest", "POST", "/definitions", `{"vhosts":[{"name":"v"}],`+last+`}`); status != 400 {
+			t.Errorf("import of %s: got %d %s", last, status, answer)
+		}
 	}
 	if status, _, _ := call(t, s, "guest:guest", "GET", "/vhosts/v", ""); status != 404 {
 		t.Errorf("the virtual host of a refused import is there: %d", status)

@@ -106,8 +106,8 @@ func (q *request) readProperties(v any) (raw []byte, err error) {
 		if p.Headers, err = jsonTable(headers); err != nil {
 			return nil, err
 		}
-		if q.api.v4() && holdsNull(headers) {
-			return nil, badRequest("null_not_allowed")
+		if err := noNulls(headers); err != nil {
+			return nil, err
 		}
 		p.Flags |= frames.FlagHeaders
 	}
@@ -141,7 +141,7 @@ func publish(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := needs(o, "properties", "routing_key", "payload", "payload_encoding"); err != nil {
+	if err := needs(o, "routing_key", "properties", "payload", "payload_encoding"); err != nil {
 		return nil, err
 	}
 	properties, err := q.readProperties(o["properties"])
@@ -210,7 +210,7 @@ func getMessages(q *request) (any, error) {
 		return nil, err
 	}
 	count, ok := integer(o["count"])
-	if !ok || count < 0 {
+	if !ok {
 		return nil, badRequest([]any{"not_integer", o["count"]})
 	}
 	mode, _ := o["ackmode"].(string)
@@ -221,7 +221,7 @@ func getMessages(q *request) (any, error) {
 		return nil, &failure{http.StatusInternalServerError, "internal_server_error", "unknown ackmode"}
 	}
 	if e := o["encoding"]; e != "auto" && e != "base64" {
-		return nil, badRequest([]any{"unsupported_encoding", e})
+		return nil, badRequest("Unsupported encoding. Please use auto or base64.")
 	}
 	truncate := int64(-1)
 	if v, ok := o["truncate"]; ok {

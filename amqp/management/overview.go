@@ -153,6 +153,9 @@ func healthCheck(q *request) (any, error) {
 	case "node-is-quorum-critical":
 		return object{"status": "ok", "reason": "single node cluster"}, nil
 	case "certificate-expiration":
+		if !slices.Contains([]string{"days", "weeks", "months", "years"}, q.PathValue("unit")) {
+			return nil, badRequest("Time unit not recognised. Supported units: days, weeks, months, years.")
+		}
 		return healthy(q)
 	case "port-listener":
 		return q.portListener()
@@ -169,7 +172,7 @@ func healthCheck(q *request) (any, error) {
 func (q *request) portListener() (any, error) {
 	port, err := strconv.Atoi(q.PathValue("argument"))
 	if err != nil {
-		return nil, badRequest("Invalid port value " + q.PathValue("argument"))
+		return nil, badRequest("Invalid port")
 	}
 	ports := []int{}
 	for _, l := range q.api.options.Listeners() {

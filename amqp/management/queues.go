@@ -88,6 +88,9 @@ func putQueue(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := noNulls(o["arguments"]); err != nil {
+		return nil, err
+	}
 	m, err := readQueue(q.PathValue("queue"), o)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ func (a *API) routes() []route {
 		{path: "/api/extensions", get: extensions},
 		{path: "/api/whoami", get: whoami},
 		{path: "/api/version", get: version, read: anybody},
-		{path: "/api/aliveness-test/{vhost}", get: aliveness, vhost: true},
+		{path: "/api/aliveness-test/{vhost}", get: aliveness, vhost: true, connects: true},
 		{path: "/api/healthchecks/node", get: healthy},
 		{path: "/api/healthchecks/node/{node}", get: healthy},
 		{path: "/api/health/checks/{check}", get: healthCheck},
@@ -38,7 +38,7 @@ func (a *API) routes() []route {
 		{path: "/api/permissions/{name}/{user}", get: getPermission, put: putPermission, delete: deletePermission, read: administrator, write: administrator},
 		{path: "/api/topic-permissions", get: listTopicPermissions, read: administrator},
 		{path: "/api/topic-permissions/{name}/{user}", get: getTopicPermissions, put: putTopicPermission, delete: deleteTopicPermissions, read: administrator, write: administrator},
-		{path: "/api/topic-permissions/{name}/{user}/{exchange}", get: getTopicPermission, delete: deleteTopicPermission, read: administrator, write: administrator},
+		{path: "/api/topic-permissions/{name}/{user}/{exchange}", get: getTopicPermissions, delete: deleteTopicPermission, read: administrator, write: administrator},
 
 		{path: "/api/policies", get: policies.list},
 		{path: "/api/policies/{vhost}", get: policies.list, vhost: true},
@@ -89,7 +89,7 @@ func (a *API) routes() []route {
 
 		{path: "/api/definitions", get: exportAll, post: importAll, read: administrator, write: administrator},
 		{path: "/api/all-configuration", get: exportAll, post: importAll, read: administrator, write: administrator},
-		{path: "/api/definitions/{vhost}", get: exportVHost, post: importVHost, vhost: true, read: administrator, write: administrator},
+		{path: "/api/definitions/{vhost}", get: exportVHost, post: importVHost, vhost: true, missing: badRequest("vhost_not_found"), read: administrator, write: administrator},
 
 		{path: "/api/rebalance/queues", post: nothing, write: administrator},
 		{path: "/api/reset", delete: nothing, write: administrator},

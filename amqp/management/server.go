@@ -96,9 +96,10 @@ type route struct {
 	path                   string // with names in braces
 	get, put, post, delete handler
 	read, write            level
-	vhost                  bool // {vhost} is one the user must have access to
-	visible                bool // or the tag monitoring
-	connects               bool // RabbitMQ does it as a client of its own
+	vhost                  bool  // {vhost} is one the user must have access to
+	visible                bool  // or the tag monitoring
+	connects               bool  // RabbitMQ does it as a client of its own
+	missing                error // of a GET when there is no such virtual host; nil: not found
 }
 
 // request is one request under way.
@@ -273,12 +274,16 @@ func (q *request) authorise(need level) error {
 func (q *request) enterVHost(r *route, need level) error {
 	v, ok := q.api.broker.VHost(q.PathValue("vhost"))
 	switch {
-	case !ok && r.connects && !q.api.v4():
+	case !ok && r.connects && q.Method == http.MethodPost && !q.api.v4():
 		return notAuthorised("Access refused.")
 	case !ok && (q.Method == http.MethodPut || q.Method == http.MethodPost):
 		return noVHost
+	case !ok && r.missing != nil:
+		return r.missing
 	case !ok:
 		return errNotFound
+	case r.connects && q.is() && !q.api.broker.Auth.VHostAccess(q.user.Name, v.Name):
+		return notAuthorised("Access refused.")
 	case q.usable(v) || r.visible && q.is("monitoring"):
 		q.vhost = v
 		return nil

@@ -161,11 +161,14 @@ func deleteUser(q *request) (any, error) {
 // deleteUsers deletes many. 3.10.8 stops at the first that is unknown; the
 // ones before it are gone.
 func deleteUsers(q *request) (any, error) {
-	var body struct{ Users []string }
+	var body struct{ Users *[]string }
 	if err := q.read(&body); err != nil {
 		return nil, err
 	}
-	for _, name := range body.Users {
+	if body.Users == nil {
+		return nil, badRequest("[{key_missing,users}]")
+	}
+	for _, name := range *body.Users {
 		existed := true
 		err := q.await(func(done func(error)) (wait bool, err error) {
 			existed, wait = q.api.broker.DeleteUser(name, done)
@@ -325,14 +328,6 @@ func getTopicPermissions(q *request) (any, error) {
 	return q.topicPermissions(func(p auth.TopicPermission) bool { return p.User == user && p.VHost == vhost })
 }
 
-func getTopicPermission(q *request) (any, error) {
-	p, ok := q.api.broker.Users.TopicPermission(q.PathValue("user"), q.PathValue("name"), q.PathValue("exchange"))
-	if !ok {
-		return nil, errNotFound
-	}
-	return q.one(topicObject(p))
-}
-
 func putTopicPermission(q *request) (any, error) {
 	vhost, user := q.PathValue("name"), q.PathValue("user")
 	o, err := q.object()
@@ -364,8 +359,13 @@ func deleteTopicPermissions(q *request) (any, error) {
 	})
 }
 
+// deleteTopicPermission: as in RabbitMQ it is enough that the user has topic
+// permissions for any exchange.
 func deleteTopicPermission(q *request) (any, error) {
-	return q.deleted(func(done func(error)) bool {
-		return q.api.broker.Users.DeleteTopicPermission(q.PathValue("user"), q.PathValue("name"), q.PathValue("exchange"), done)
+	if _, err := getTopicPermissions(q); err != nil {
+		return nil, err
+	}
+	return nil, q.await(func(done func(error)) (bool, error) {
+		return q.api.broker.Users.DeleteTopicPermission(q.PathValue("user"), q.PathValue("name"), q.PathValue("exchange"), done), nil
 	})
 }

@@ -105,6 +105,16 @@ func jsonValue(v any) (any, error) {
 	return nil, fmt.Errorf("a JSON value of type %T", v)
 }
 
+// noNulls refuses null within arguments, which RabbitMQ does not take over HTTP.
+func noNulls(v any) error {
+	if v != nil && holdsNull(v) {
+		return errNull
+	}
+	return nil
+}
+
+var errNull = badRequest("null_not_allowed")
+
 // boolean reads a boolean, which may be its word; absent is false.
 func boolean(o object, key string) (bool, error) {
 	switch v := o[key].(type) {

@@ -16,7 +16,7 @@ func (q *request) vhostObject(v *broker.VHost) object {
 	}
 	settings := v.Settings()
 	o := object{
-		"name": v.Name, "description": settings.Description, "tags": textsOf(settings.Tags), "default_queue_type": "undefined",
+		"name": v.Name, "description": settings.Description, "tags": textsOf(settings.Tags), "default_queue_type": cmp.Or(settings.DefaultQueueType, "undefined"),
 		"metadata": q.metadata(settings), "tracing": v.Tracing(), "cluster_state": object{nodeName: "running"},
 		"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked,
 	}
@@ -39,7 +39,7 @@ func defaultType(s broker.VHostSettings) string { return cmp.Or(s.DefaultQueueTy
 // dead-letter exchange, which RabbitMQ has not, is there if it was given.
 func (q *request) metadata(s broker.VHostSettings) object {
 	o := object{"description": s.Description, "tags": textsOf(s.Tags)}
-	if q.api.v4() {
+	if q.api.v4() || s.DefaultQueueType != "" {
 		o["default_queue_type"] = defaultType(s)
 	}
 	if s.DefaultDeadLetterExchange != nil {
@@ -107,6 +107,9 @@ func putVHost(q *request) (any, error) {
 	settings, err := readVHostSettings(o)
 	if err != nil {
 		return nil, err
+	}
+	if !q.api.v4() {
+		settings.DefaultQueueType = "" // 3.10.8 takes it from definitions only
 	}
 	tracing, err := boolean(o, "tracing")
 	if err != nil {

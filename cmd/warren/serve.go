@@ -37,6 +37,8 @@ type serveConfig struct {
 	tlsCA, certLogin    string
 	management          string
 	managementAsked     bool // the address was given, not the default
+	prometheus          string
+	prometheusAsked     bool
 	user, pass, vhost   string
 	loopbackUsers       []string
 	maxMessageSize      uint64
@@ -74,6 +76,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "tls-ca", EnvVars: []string{"WARREN_TLS_CA"}, Usage: "PEM `FILE` with the authorities of client certificates, for SASL EXTERNAL"},
 			&cli.StringFlag{Name: "tls-login-from", Value: "distinguished_name", EnvVars: []string{"WARREN_TLS_LOGIN_FROM"}, Usage: "SASL EXTERNAL's user name: distinguished_name or common_name of the certificate"},
 			&cli.StringFlag{Name: "management", Value: ":15672", EnvVars: []string{"WARREN_MANAGEMENT"}, Usage: "serve RabbitMQ's HTTP management API on `ADDR`; off is none. The default is given up with a warning when the port is taken"},
+			&cli.StringFlag{Name: "prometheus", Value: ":15692", EnvVars: []string{"WARREN_PROMETHEUS"}, Usage: "serve figures for Prometheus on `ADDR`, without login; off is none. The default is given up with a warning when the port is taken"},
 			&cli.StringFlag{Name: "default-user", Value: "guest", EnvVars: []string{"WARREN_DEFAULT_USER", "RABBITMQ_DEFAULT_USER"}, Usage: "`NAME` of the administrator made on the first start"},
 			&cli.StringFlag{Name: "default-pass", Value: "guest", EnvVars: []string{"WARREN_DEFAULT_PASS", "RABBITMQ_DEFAULT_PASS"}, Usage: "its `PASSWORD`"},
 			&cli.StringFlag{Name: "default-vhost", Value: "/", EnvVars: []string{"WARREN_DEFAULT_VHOST", "RABBITMQ_DEFAULT_VHOST"}, Usage: "`NAME` of the virtual host made on the first start"},
@@ -118,6 +121,7 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		dataDir: c.String("data-dir"), memory: c.Bool("memory"), sync: policy, compat: profile,
 		listen: listenAddress(c), tlsListen: c.String("tls-listen"),
 		management: c.String("management"), managementAsked: c.IsSet("management"),
+		prometheus: c.String("prometheus"), prometheusAsked: c.IsSet("prometheus"),
 		tlsCert: c.String("tls-cert"), tlsKey: c.String("tls-key"), tlsCA: c.String("tls-ca"), certLogin: c.String("tls-login-from"),
 		user: c.String("default-user"), pass: c.String("default-pass"), vhost: c.String("default-vhost"),
 		loopbackUsers: c.StringSlice("loopback-users"), maxMessageSize: c.Uint64("max-message-size"),
@@ -190,7 +194,7 @@ func (s *serveConfig) logger() (*slog.Logger, error) {
 type node struct {
 	broker *broker.Broker
 	server *amqp.Server
-	web    *http.Server // of the management API; nil without
+	web    []*http.Server // of the management API and of Prometheus
 	log    *slog.Logger
 	ready  map[string]any // of the ready file
 
@@ -263,7 +267,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	if err := s.listenAll(n); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
-	if err := s.serveManagement(n); err != nil {
+	if err := errors.Join(s.serveManagement(n), s.servePrometheus(n)); err != nil {
 		return nil, errors.Join(err, n.stop())
 	}
 	if err := s.writeReadyFile(n); err != nil {
@@ -378,8 +382,8 @@ const shutdownGrace = 2 * time.Second
 func (n *node) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	if n.web != nil {
-		_ = n.web.Close() // requests under way are cut off
+	for _, web := range n.web {
+		_ = web.Close() // requests under way are cut off
 	}
 	n.server.Shutdown(ctx)
 	if err := n.broker.Close(); err != nil {

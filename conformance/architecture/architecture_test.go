@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"amqp/broker":     {"exchange", "queue", "persist", "frames", "amqp/auth"},
 	"amqp":            {"amqp/broker", "amqp/auth", "queue", "frames"},
 	"amqp/management": {"amqp/broker", "amqp/auth", "queue", "frames"},
-	"amqp/amqptest":   {"amqp", "amqp/broker", "queue", "persist", "frames"},
+	"amqp/amqptest":   {"amqp", "amqp/broker", "amqp/management", "queue", "persist", "frames"},
 	"persist/cluster": {"persist", "frames"},
 	"cmd/warren":      {"amqp", "amqp/broker", "amqp/auth", "amqp/management", "persist", "queue", "exchange", "frames", "conformance"},
 	"conformance":     {"amqp/amqptest", "amqp", "amqp/broker", "amqp/auth", "frames", "queue"},
