@@ -45,11 +45,12 @@ type conn struct {
 	// Owned by the reader goroutine.
 	reader *frames.Reader
 
-	paused atomic.Uint32 // why the reader does not read; one of pauses
+	paused    atomic.Uint32 // why the reader does not read; one of pauses
+	isBlocked atomic.Bool   // blocked is not empty; for who does not hold mu
 
 	// Guarded by mu, which whoever runs handlers holds.
 	mu          sync.Mutex
-	resumed     sync.Cond // parkedBytes fell, or the connection ended
+	resumed     sync.Cond // parkedBytes fell, an alarm or the connection ended
 	state       connState
 	peer        auth.ConnInfo
 	client      broker.Client // Owner is this conn
@@ -70,6 +71,7 @@ type conn struct {
 	tornDown    bool
 	holdings    map[*queue.Queue]*holding // publishes that wait for room in a queue
 	blocked     map[blockCause]struct{}   // why publishes wait
+	alarm       broker.Resource           // what was low when an alarm blocked the connection; 0: none does
 	leaves      bool                      // the client has closed it; publishes wait
 }
 
@@ -189,7 +191,7 @@ func (c *conn) batch(f frames.Frame) error {
 	defer c.flushConfirms()
 	for n := 1; ; n++ {
 		c.handle(f)
-		if c.parkedBytes > parkedBound || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
+		if c.alarmed(&f) || c.parkedBytes > parkedBound || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
 			return nil
 		}
 		var err error
@@ -199,11 +201,12 @@ func (c *conn) batch(f frames.Frame) error {
 	}
 }
 
-// throttle keeps the reader from running ahead: of parked channels with many
-// frames behind them, of a client that does not read its answers, and of the
-// disk.
+// throttle keeps the reader from running ahead: of an alarm, of parked channels
+// with many frames behind them, of a client that does not read its answers, and
+// of the disk.
 func (c *conn) throttle() {
 	c.paused.Store(ownPause)
+	c.waitForAlarm()
 	c.mu.Lock()
 	for c.parkedBytes > parkedBound && c.state != ended {
 		c.resumed.Wait()
@@ -406,7 +409,11 @@ func (c *conn) Close(code uint16, text string) {
 }
 
 // Describe implements broker.Session.
-func (c *conn) Describe() broker.SessionInfo { return *c.info.Load() }
+func (c *conn) Describe() broker.SessionInfo {
+	info := *c.info.Load()
+	info.State = c.connectionState()
+	return info
+}
 
 // reset drops the socket. Any goroutine, also the clock's.
 func (c *conn) reset() { resetSocket(c.socket) }
@@ -434,6 +441,10 @@ func (c *conn) written(err error) {
 		return
 	}
 	resetSocket(c.socket)
+	// A reader that waits for the end of an alarm would not notice the socket's.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resumed.Broadcast()
 }
 
 // whileClosing: the server has sent connection.close; close-ok ends it, and a
@@ -455,6 +466,7 @@ func (c *conn) whileClosing(f frames.Frame) error {
 func (c *conn) tearDown(err error) {
 	c.socket.Close()
 	c.server.broker.Detach(c)
+	c.server.alarmed.remove(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != ended && c.state > tuning {

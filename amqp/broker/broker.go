@@ -75,6 +75,7 @@ type Broker struct {
 	log            *slog.Logger
 	options        Options
 	opened         time.Time // connection time
+	alarms         alarms
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 
