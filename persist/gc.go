@@ -133,7 +133,7 @@ func (s *Store) collect() (rewritten bool) {
 		if s.stopping() {
 			return rewritten
 		}
-		err := s.db.RunValueLogGC(gcDiscardRatio)
+		err := s.db.RunValueLogGC(s.gcRatio())
 		if errors.Is(err, badger.ErrNoRewrite) {
 			break
 		}

@@ -24,6 +24,9 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	if err := checkSpace(o); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	s := &Store{
 		opts:        o,
 		logger:      &badgerLogger{logger: o.Logger},
@@ -48,6 +51,7 @@ func Open(o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.db.Close())
 	}
 	s.logger.watch(func(err error) { s.fail(err) })
+	s.guarded = true
 	s.finished.Add(2)
 	go s.runCommitter()
 	go s.runBackground()
