@@ -76,6 +76,7 @@ type Broker struct {
 	options        Options
 	opened         time.Time // connection time
 	alarms         alarms
+	watch          atomic.Pointer[watch] // nil: nobody measures
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 
