@@ -4,6 +4,7 @@ package persist
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 )
 
@@ -14,4 +15,12 @@ func freeSpace(dir string) (uint64, error) {
 		return 0, fmt.Errorf("ask the file system of %s: %w", dir, err)
 	}
 	return max(0, uint64(st.Bavail)) * blockSize(&st), nil
+}
+
+// blocksOf is how much of the disk a file takes, in bytes.
+func blocksOf(info os.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return 0
 }

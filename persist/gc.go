@@ -127,6 +127,7 @@ func (s *Store) collect() (rewritten bool) {
 	if dead >= gcFlushBytes {
 		s.flushDeletes()
 	}
+	s.rollHead()
 	release := s.keepOldFiles()
 	defer release()
 	for range gcFiles {

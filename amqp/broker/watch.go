@@ -36,9 +36,10 @@ type Usage struct {
 const (
 	watchInterval    = time.Second
 	watchIntervalMin = 100 * time.Millisecond
-	// diskRate is how fast, in bytes a second, a disk may become full: it
-	// decides how soon to look again when little is left. RabbitMQ's number.
-	diskRate = 250 << 20
+	// fillRate is how fast, in bytes a second, memory or a disk may become full:
+	// it decides how soon to look again when little is left. RabbitMQ's number
+	// for disks.
+	fillRate = 250 << 20
 	// collectShare bounds what collecting garbage for the watch's sake costs:
 	// after a collection, so many times its duration without one.
 	collectShare = 20
@@ -218,18 +219,20 @@ func (w *watch) measure(what string, measure func() (uint64, error)) uint64 {
 	return n
 }
 
-// interval is the time until the next look. A disk that is far from its limit
-// cannot be full within a second. mu is held.
+// interval is the time until the next look. What is far from its limit cannot
+// be beyond it within a second; where an alarm stands, publishers are held
+// already. mu is held.
 func (w *watch) interval() time.Duration {
-	if w.free == nil || w.broken["disk"] {
-		return watchInterval
+	u := &w.usage
+	above := uint64(math.MaxUint64) // bytes until the next alarm
+	if w.free != nil && !w.broken["disk"] && w.low&Disk == 0 {
+		above = u.DiskFree - min(u.DiskFree, u.DiskFreeLimit)
 	}
-	above := w.usage.DiskFree - min(w.usage.DiskFree, w.usage.DiskFreeLimit)
-	if w.low&Disk != 0 {
-		return watchInterval // publishers are held already
+	if u.MemoryLimit > 0 && w.low&Memory == 0 {
+		above = min(above, u.MemoryLimit-min(u.MemoryLimit, u.MemoryUsed))
 	}
-	soon := time.Duration(float64(above) / (2 * diskRate) * float64(time.Second))
-	return min(max(soon, watchIntervalMin), watchInterval)
+	soon := float64(above) / (2 * fillRate) * float64(time.Second)
+	return time.Duration(min(max(soon, float64(watchIntervalMin)), float64(watchInterval)))
 }
 
 // softLimit is the garbage collector's limit: the watermark; while the alarm

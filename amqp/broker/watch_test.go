@@ -163,28 +163,34 @@ func TestWatchLimits(t *testing.T) {
 func TestWatchInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBroker(t, compat.V4, "")
-		m := newMachine(t, b, Limits{})
+		m := newMachine(t, b, Limits{Memory: resource.Watermark{Bytes: 1000 * mib}})
 		looks := 0
 		free := m.free
 		m.free = func() (uint64, error) { looks++; return free() }
 		m.start()
-		count := func(disk uint64) int {
+		count := func(disk, memory uint64) int {
 			m.mu.Lock()
-			m.disk, looks = disk, 0
+			m.disk, m.memory, looks = disk, memory, 0
 			m.mu.Unlock()
 			time.Sleep(10*time.Second + 50*time.Millisecond)
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			return looks
 		}
-		if n := count(persist.FreeFloor + 10_000*mib); n != 10 {
+		if n := count(persist.FreeFloor+10_000*mib, 0); n != 10 {
 			t.Errorf("%d looks in 10 s", n)
 		}
-		if n := count(persist.FreeFloor + 100*mib); n < 40 || n > 52 {
+		if n := count(persist.FreeFloor+100*mib, 0); n < 40 || n > 52 {
 			t.Errorf("%d looks in 10 s with 100 MiB to go, want one every 0.2 s", n)
 		}
-		if n := count(persist.FreeFloor); n < 90 || n > 102 {
+		if n := count(persist.FreeFloor, 0); n < 90 || n > 102 {
 			t.Errorf("%d looks in 10 s at the limit, want one every 0.1 s", n)
+		}
+		if n := count(persist.FreeFloor+10_000*mib, 950*mib); n < 90 || n > 102 {
+			t.Errorf("%d looks in 10 s with 50 MiB of memory to go, want one every 0.1 s", n)
+		}
+		if n := count(0, 1200*mib); n < 10 || n > 12 {
+			t.Errorf("%d looks in 10 s while both alarms stand", n)
 		}
 	})
 }
