@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -280,4 +281,64 @@ func (c *checker) rest() {
 			c.problem(count.key, fmt.Errorf("it says %d, but there is a %s %d", n, count.things, count.most))
 		}
 	}
+}
+
+// Space is what fills a store.
+type Space struct {
+	IndexPages, BodyPages int
+	// BodyBytes is the bytes on body pages, LiveBytes those of messages that
+	// are not settled, counted once however many logs have them. The rest is
+	// dead and given back when its page or its value log file is.
+	BodyBytes, LiveBytes int64
+	// DiskBytes is what the files of the folder take.
+	DiskBytes int64
+}
+
+// Space measures the store without reading bodies.
+func (r *Reader) Space() (sp Space, err error) {
+	s := r.s
+	err = s.scanKeys([]byte{prefixBody}, func(item *badger.Item) error {
+		sp.BodyPages++
+		sp.BodyBytes += max(0, item.ValueSize()-frameOverhead)
+		return nil
+	})
+	if err != nil {
+		return sp, err
+	}
+	if err := r.pages(func(*storedPage) error { sp.IndexPages++; return nil }); err != nil {
+		return sp, err
+	}
+	seen := make(map[Place]bool)
+	err = r.Index(func(m Indexed) error {
+		if m.Shared {
+			if seen[m.Place] {
+				return nil
+			}
+			seen[m.Place] = true
+		}
+		sp.LiveBytes += int64(m.Place.size)
+		return nil
+	})
+	if err != nil {
+		return sp, err
+	}
+	entries, err := os.ReadDir(s.opts.Dir)
+	if err != nil {
+		return sp, fmt.Errorf("measure %s: %w", s.opts.Dir, err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			sp.DiskBytes += diskBytes(info)
+		}
+	}
+	return sp, nil
+}
+
+// diskBytes is what a file takes on the disk, or its size where that is not
+// known.
+func diskBytes(info os.FileInfo) int64 {
+	if n := blocksOf(info); n > 0 {
+		return n
+	}
+	return info.Size()
 }

@@ -17,13 +17,9 @@ import (
 type Reader struct {
 	s *Store // without goroutines, batches and pages
 
-	owners   map[uint64]uint64 // by body page: its queue, or severalQueues; nil until asked for
-	verified map[uint64]bool   // body pages whose checksum was right
+	shared   map[Place]bool  // of messages that several logs have; nil until asked for
+	verified map[uint64]bool // body pages whose checksum was right
 }
-
-// severalQueues in Reader.owners says that more than one queue has messages on
-// a page.
-const severalQueues = ^uint64(0)
 
 // OpenReader opens the store in Options.Dir for reading. What is not a store is
 // an error and stays as it is. Errors are those of Open.
@@ -131,39 +127,61 @@ type Indexed struct {
 	HeadSize int
 	BodySize int
 	Place    Place
-	// Shared says that the message's bytes lie among those of other logs, so
-	// that others may have the same place.
+	// Shared says that another log has a message at the same place.
 	Shared bool
 }
 
 // Index calls fn for every message that is not settled, by log and seq, without
 // those of dropped logs. Its error ends the walk and is returned.
 func (r *Reader) Index(fn func(Indexed) error) error {
-	if err := r.findOwners(); err != nil {
+	if err := r.findShared(); err != nil {
 		return err
 	}
 	return r.live(func(v *storedPage, e *storedEntry) error {
+		at := placeOf(e)
 		return fn(Indexed{
 			Log: v.queue, Seq: v.first + uint64(e.seqOff), Meta: e.meta, HeadSize: int(e.head), BodySize: int(e.body),
-			Place: Place{e.page, uint64(e.size()), e.off}, Shared: r.owners[e.page] == severalQueues,
+			Place: at, Shared: r.shared[at],
 		})
 	})
 }
 
-// findOwners learns which body pages several queues have messages on.
-func (r *Reader) findOwners() error {
-	if r.owners != nil {
+func placeOf(e *storedEntry) Place { return Place{e.page, uint64(e.size()), e.off} }
+
+// findShared learns which messages several logs have. Only those on pages that
+// several logs refer to are remembered meanwhile.
+func (r *Reader) findShared() error {
+	if r.shared != nil {
 		return nil
 	}
-	r.owners = make(map[uint64]uint64)
-	return r.live(func(v *storedPage, e *storedEntry) error {
-		if owner, ok := r.owners[e.page]; !ok {
-			r.owners[e.page] = v.queue
+	owners, several := make(map[uint64]uint64), make(map[uint64]bool)
+	err := r.live(func(v *storedPage, e *storedEntry) error {
+		if owner, ok := owners[e.page]; !ok {
+			owners[e.page] = v.queue
 		} else if owner != v.queue {
-			r.owners[e.page] = severalQueues
+			several[e.page] = true
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	shared := make(map[Place]bool)
+	first := make(map[Place]uint64)
+	err = r.live(func(v *storedPage, e *storedEntry) error {
+		if !several[e.page] {
+			return nil
+		}
+		at := placeOf(e)
+		if owner, ok := first[at]; !ok {
+			first[at] = v.queue
+		} else if owner != v.queue {
+			shared[at] = true
+		}
+		return nil
+	})
+	r.shared = shared
+	return err
 }
 
 // storedPage is an index page as read back, with what is settled.
