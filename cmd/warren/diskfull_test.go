@@ -157,3 +157,23 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestReadOnlyDisk: serve says that it has to write; the store can be checked
+// and exported where it is.
+func TestReadOnlyDisk(t *testing.T) {
+	dir := smallDisk(t, 128)
+	data := filepath.Join(dir, "data")
+	start(t, "--data-dir", data).interrupt()
+	if out, err := exec.Command("mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, ok := tool("serve", "--listen", "127.0.0.1:0", "--data-dir", data); ok || !strings.Contains(out, data) || !strings.Contains(out, "writable") {
+		t.Errorf("serve: %s", out)
+	}
+	if out, ok := tool("store", "check", "--data-dir", data); !ok {
+		t.Errorf("check: %s", out)
+	}
+	if out, ok := tool("store", "export", "--data-dir", data, filepath.Join(t.TempDir(), "export")); !ok {
+		t.Errorf("export: %s", out)
+	}
+}
