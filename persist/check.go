@@ -15,6 +15,8 @@ type Checked struct {
 	// Messages counts those that are not settled, per log; Bytes those of all
 	// body pages.
 	Messages, Bytes int64
+	// StreamMessages counts the messages of all streams.
+	StreamMessages int64
 	// Unreferenced counts body pages that no message needs. They are no damage:
 	// the next start deletes them.
 	Unreferenced int
@@ -32,6 +34,7 @@ type checker struct {
 	pieces  map[string]bool // continuation keys of definitions not asked for yet
 	queues  uint64          // highest queue id
 	pages   uint64          // highest body page id
+	parts   map[string]bool // keys of bytes of chunks that no summary has named yet
 	dropped map[uint64]bool
 }
 
@@ -47,11 +50,12 @@ type pageName struct{ queue, first uint64 }
 func (r *Reader) Check(definition func(Definition) error, report func(problem error)) Checked {
 	c := &checker{
 		r: r, report: report, bodies: make(map[uint64]int64), needed: make(map[uint64]bool),
-		acks: make(map[pageName][]byte), pieces: make(map[string]bool), dropped: make(map[uint64]bool),
+		acks: make(map[pageName][]byte), pieces: make(map[string]bool), dropped: make(map[uint64]bool), parts: make(map[string]bool),
 	}
 	c.definitions(definition)
 	c.keys()
 	c.index()
+	c.streams()
 	c.rest()
 	return c.checked
 }
@@ -151,7 +155,7 @@ func (c *checker) definitions(check func(Definition) error) {
 func (c *checker) keys() {
 	c.each(nil, func(key, payload []byte) error {
 		switch key[0] {
-		case prefixDef, prefixPiece, prefixIndex:
+		case prefixDef, prefixPiece, prefixIndex, prefixStream: // read elsewhere
 			return nil
 		case prefixBody:
 			id, ok := parseIDKey(key)
@@ -174,6 +178,16 @@ func (c *checker) keys() {
 				return errors.New("the key is malformed")
 			}
 			c.dropped[id] = true
+		case prefixReturns:
+			if _, _, ok := parsePageKey(key); !ok || len(payload) != returnsBytes {
+				return errShort
+			}
+		case prefixChunkData:
+			if _, _, _, ok := parsePartKey(key); !ok {
+				return errors.New("the key is malformed")
+			}
+			c.parts[string(key)] = true
+			c.checked.Bytes += int64(len(payload))
 		case prefixMarks:
 			if len(key) != 13 || len(payload)%markBytes != 0 {
 				return errShort
@@ -286,7 +300,7 @@ func (c *checker) rest() {
 // Space is what fills a store.
 type Space struct {
 	IndexPages, BodyPages int
-	// BodyBytes is the bytes on body pages, LiveBytes those of messages that
+	// BodyBytes is the bytes on body pages and of chunks, LiveBytes those of messages that
 	// are not settled, counted once however many logs have them. The rest is
 	// dead and given back when its page or its value log file is.
 	BodyBytes, LiveBytes int64
@@ -297,13 +311,15 @@ type Space struct {
 // Space measures the store without reading bodies.
 func (r *Reader) Space() (sp Space, err error) {
 	s := r.s
-	err = s.scanKeys([]byte{prefixBody}, func(item *badger.Item) error {
-		sp.BodyPages++
-		sp.BodyBytes += max(0, item.ValueSize()-frameOverhead)
-		return nil
-	})
-	if err != nil {
-		return sp, err
+	for _, prefix := range []byte{prefixBody, prefixChunkData} {
+		err := s.scanKeys([]byte{prefix}, func(item *badger.Item) error {
+			sp.BodyPages++
+			sp.BodyBytes += max(0, item.ValueSize()-frameOverhead)
+			return nil
+		})
+		if err != nil {
+			return sp, err
+		}
 	}
 	if err := r.pages(func(*storedPage) error { sp.IndexPages++; return nil }); err != nil {
 		return sp, err
@@ -317,6 +333,13 @@ func (r *Reader) Space() (sp Space, err error) {
 			seen[m.Place] = true
 		}
 		sp.LiveBytes += int64(m.Place.size)
+		return nil
+	})
+	if err != nil {
+		return sp, err
+	}
+	err = r.Chunks(false, func(_ uint64, _ StoredChunk, size int64) error {
+		sp.LiveBytes += size
 		return nil
 	})
 	if err != nil {

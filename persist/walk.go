@@ -184,6 +184,18 @@ func (r *Reader) findShared() error {
 	return err
 }
 
+// dropped lists the logs that were dropped and are not cleared yet.
+func (r *Reader) dropped() (map[uint64]bool, error) {
+	dropped := make(map[uint64]bool)
+	err := r.s.scan([]byte{prefixDrop}, func(key, _ []byte) error {
+		if id, ok := parseIDKey(key); ok {
+			dropped[id] = true
+		}
+		return nil
+	})
+	return dropped, err
+}
+
 // storedPage is an index page as read back, with what is settled.
 type storedPage struct {
 	queue, first uint64
@@ -194,13 +206,7 @@ type storedPage struct {
 // pages calls fn for every index page of logs that were not dropped, in order.
 func (r *Reader) pages(fn func(*storedPage) error) error {
 	s := r.s
-	dropped := make(map[uint64]bool)
-	err := s.scan([]byte{prefixDrop}, func(key, _ []byte) error {
-		if id, ok := parseIDKey(key); ok {
-			dropped[id] = true
-		}
-		return nil
-	})
+	dropped, err := r.dropped()
 	if err != nil {
 		return err
 	}

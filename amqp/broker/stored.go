@@ -11,6 +11,7 @@ import (
 // kindNames are the kinds of definitions in the words of definitions.json.
 var kindNames = map[byte]string{
 	kindVHost: "vhost", kindExchange: "exchange", kindQueue: "queue", kindBinding: "binding", kindSetUp: "set-up mark",
+	kindPolicy: "policy", kindOperatorPolicy: "operator policy", kindLimits: "limits of a vhost", kindGlobal: "global parameter",
 	auth.KindUser: "user", auth.KindPermission: "permission", auth.KindTopicPermission: "topic permission",
 }
 
@@ -49,12 +50,20 @@ func CheckDefinition(d persist.Definition) error {
 	return err
 }
 
-// StoredQueueLog gives the log of a queue's messages; ok is false for
-// definitions of other things.
-func StoredQueueLog(d persist.Definition) (log uint64, ok bool) {
-	var s storedQueue
-	if d.Kind != kindQueue || json.Unmarshal(d.Value, &s) != nil {
-		return 0, false
+// StoredLogs gives the logs in which a stored queue, or an exchange that keeps
+// messages, has them; none for other definitions.
+func StoredLogs(d persist.Definition) (logs []uint64) {
+	var q storedQueue
+	var x storedExchange
+	switch {
+	case d.Kind == kindQueue && json.Unmarshal(d.Value, &q) == nil:
+		logs = append(logs, q.ID)
+	case d.Kind == kindExchange && json.Unmarshal(d.Value, &x) == nil:
+		for _, log := range []uint64{x.Delays, x.History} {
+			if log != 0 {
+				logs = append(logs, log)
+			}
+		}
 	}
-	return s.ID, true
+	return logs
 }

@@ -30,8 +30,8 @@ func Check(dir string, out io.Writer, log *slog.Logger) error {
 	if err := r.Close(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d definitions, %d messages, %d index pages, %d body pages with %d bytes: ",
-		dir, c.Definitions, c.Messages, c.IndexPages, c.BodyPages, c.Bytes)
+	fmt.Fprintf(out, "%s: %d definitions, %d messages, %d messages of streams, %d index pages, %d body pages, %d bytes: ",
+		dir, c.Definitions, c.Messages, c.StreamMessages, c.IndexPages, c.BodyPages, c.Bytes)
 	if n == 0 {
 		fmt.Fprintln(out, "no problems")
 		return nil
@@ -57,6 +57,7 @@ type Report struct {
 
 // QueueReport is what a queue keeps in the store.
 type QueueReport struct {
+	Of       string `json:"of"` // queue, or exchange for those that keep messages
 	VHost    string `json:"vhost"`
 	Name     string `json:"name"`
 	Messages int64  `json:"messages"`
@@ -79,23 +80,33 @@ func measure(r *persist.Reader) (Report, error) {
 	queues := map[uint64]*QueueReport{}
 	err := r.Definitions(func(d persist.Definition) error {
 		report.Definitions[broker.KindName(d.Kind)]++
-		if log, ok := broker.StoredQueueLog(d); ok {
-			queues[log] = &QueueReport{VHost: d.VHost, Name: d.Name}
+		for _, log := range broker.StoredLogs(d) {
+			queues[log] = &QueueReport{VHost: d.VHost, Name: d.Name, Of: broker.KindName(d.Kind)}
 		}
 		return nil
 	})
 	if err != nil {
 		return report, err
 	}
-	err = r.Index(func(m persist.Indexed) error {
-		q := queues[m.Log]
+	add := func(log uint64, messages, bytes int64) {
+		q := queues[log]
 		if q == nil {
-			q = &QueueReport{Name: fmt.Sprintf("(log %d of no queue)", m.Log)}
-			queues[m.Log] = q
+			q = &QueueReport{Name: fmt.Sprint("log ", log), Of: "nothing"}
+			queues[log] = q
 		}
-		q.Messages++
-		q.Bytes += int64(m.HeadSize) + int64(m.BodySize)
-		report.Messages++
+		q.Messages += messages
+		q.Bytes += bytes
+		report.Messages += messages
+	}
+	err = r.Index(func(m persist.Indexed) error {
+		add(m.Log, 1, int64(m.HeadSize)+int64(m.BodySize))
+		return nil
+	})
+	if err != nil {
+		return report, err
+	}
+	err = r.Chunks(false, func(log uint64, c persist.StoredChunk, size int64) error {
+		add(log, int64(c.Count), size)
 		return nil
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ func Export(dir, path string, stdout io.Writer, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write export: %w", err), os.Remove(f.Name()))
 	}
-	fmt.Fprintf(stdout, "%s: %d definitions, %d messages\n", path, t.Definitions, t.Messages)
+	fmt.Fprintf(stdout, "%s: %v\n", path, t)
 	return nil
 }
 
@@ -49,12 +49,14 @@ type exporter struct {
 	out    *json.Encoder
 	totals totals
 	marks  map[uint64]map[uint64]persist.Mark
-	shared map[persist.Place]uint64 // numbers of messages that several queues may have
+	// returns are those of messages of which Log.SaveReturns has kept some.
+	returns map[uint64]map[uint64]persist.Returns
+	shared  map[persist.Place]uint64 // numbers of messages that several queues may have
 }
 
 func export(r *persist.Reader, to io.Writer) (totals, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
-	e := &exporter{r: r, out: json.NewEncoder(w), marks: map[uint64]map[uint64]persist.Mark{}, shared: map[persist.Place]uint64{}}
+	e := &exporter{r: r, out: json.NewEncoder(w), marks: map[uint64]map[uint64]persist.Mark{}, returns: map[uint64]map[uint64]persist.Returns{}, shared: map[persist.Place]uint64{}}
 	e.out.SetEscapeHTML(false)
 	next, err := r.NextID()
 	if err != nil {
@@ -69,7 +71,13 @@ func export(r *persist.Reader, to io.Writer) (totals, error) {
 	if err := r.Marks(e.mark); err != nil {
 		return e.totals, err
 	}
+	if err := r.Returns(e.returned); err != nil {
+		return e.totals, err
+	}
 	if err := r.Index(e.message); err != nil {
+		return e.totals, err
+	}
+	if err := r.Chunks(true, e.chunk); err != nil {
 		return e.totals, err
 	}
 	if err := e.out.Encode(line{End: &e.totals}); err != nil {
@@ -92,13 +100,31 @@ func (e *exporter) mark(log uint64, m persist.Mark) error {
 	return nil
 }
 
+func (e *exporter) returned(log uint64, n persist.Returns) error {
+	if e.returns[log] == nil {
+		e.returns[log] = map[uint64]persist.Returns{}
+	}
+	e.returns[log][n.Seq] = n
+	return nil
+}
+
+func (e *exporter) chunk(log uint64, c persist.StoredChunk, _ int64) error {
+	e.totals.Chunks++
+	l, err := fromChunk(log, c)
+	if err != nil {
+		return err
+	}
+	return e.out.Encode(line{Chunk: &l})
+}
+
 func (e *exporter) message(m persist.Indexed) error {
 	e.totals.Messages++
-	mark := e.marks[m.Log][m.Seq]
+	mark, returns := e.marks[m.Log][m.Seq], e.returns[m.Log][m.Seq]
 	l := message{
 		Log: m.Log, Seq: m.Seq, Priority: m.Meta.Priority, Flags: m.Meta.Flags, Expiry: m.Meta.Expiry,
 		// After a stop that was not clean any message may have been delivered.
 		Redelivered: mark.Redelivered || !e.r.CleanStop(), DeliveryCount: mark.DeliveryCount,
+		Returned: returns.Total, Failed: returns.Failed,
 	}
 	if m.Shared {
 		n, known := e.shared[m.Place]

@@ -48,7 +48,7 @@ func Import(dir, path string, out io.Writer, log *slog.Logger) error {
 		}
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d definitions, %d messages\n", dir, t.Definitions, t.Messages)
+	fmt.Fprintf(out, "%s: %v\n", dir, t)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func eachLine(path string, fn func(*line) error) (t totals, err error) {
 		return t, err
 	}
 	defer l.file.Close()
-	v := validator{seqs: map[uint64]uint64{}, shared: map[uint64]bool{}}
+	v := validator{seqs: map[uint64]uint64{}, shared: map[uint64]bool{}, offsets: map[uint64]uint64{}}
 	for {
 		next, err := l.next()
 		if err == io.EOF {
@@ -106,6 +106,8 @@ type validator struct {
 	ended  bool
 	seqs   map[uint64]uint64 // by log, the last one
 	shared map[uint64]bool   // numbers that had a content
+	// offsets is where the next chunk of a log begins.
+	offsets map[uint64]uint64
 }
 
 func (v *validator) check(l *line) error {
@@ -125,18 +127,19 @@ func (v *validator) check(l *line) error {
 		if err != nil {
 			return err
 		}
-		if v.totals.Messages > 0 {
+		if v.totals.Messages+v.totals.Chunks > 0 {
 			return errors.New("definitions come before messages")
 		}
 		return broker.CheckDefinition(d)
 	case l.Message != nil:
 		v.totals.Messages++
 		return v.message(l.Message)
+	case l.Chunk != nil:
+		return v.chunk(l.Chunk)
 	case l.End != nil:
 		v.ended = true
 		if *l.End != v.totals {
-			return fmt.Errorf("the file should have %d definitions and %d messages, but has %d and %d",
-				l.End.Definitions, l.End.Messages, v.totals.Definitions, v.totals.Messages)
+			return fmt.Errorf("the file should have %v, but has %v", *l.End, v.totals)
 		}
 	}
 	return nil
@@ -237,6 +240,8 @@ func (i *importer) line(l *line) error {
 		}
 	case l.Message != nil:
 		return i.message(l.Message)
+	case l.Chunk != nil:
+		return i.chunk(l.Chunk)
 	}
 	return nil
 }
@@ -244,15 +249,22 @@ func (i *importer) line(l *line) error {
 // define writes the definitions that were gathered.
 func (i *importer) define() error {
 	for _, d := range i.puts {
-		if log, ok := broker.StoredQueueLog(d); ok && log >= i.nextID {
-			i.nextID = log + 1
-			i.store.SkipIDs(i.nextID)
+		for _, log := range broker.StoredLogs(d) {
+			i.skip(log)
 		}
 	}
 	done := make(chan error, 1)
 	i.store.Update(i.puts, nil, nil, func(err error) { done <- err })
 	i.puts = nil
 	return <-done
+}
+
+// skip keeps a log's id from being handed out.
+func (i *importer) skip(log uint64) {
+	if log >= i.nextID {
+		i.nextID = log + 1
+		i.store.SkipIDs(i.nextID)
+	}
 }
 
 func (i *importer) message(m *message) error {
@@ -270,11 +282,11 @@ func (i *importer) message(m *message) error {
 			i.shared[m.Shared] = r
 		}
 	}
-	if m.Log >= i.nextID {
-		i.nextID = m.Log + 1
-		i.store.SkipIDs(i.nextID)
-	}
+	i.skip(m.Log)
 	i.store.Log(m.Log).Append(m.Seq, &r.Record, persist.Meta{Priority: m.Priority, Flags: m.Flags, Expiry: m.Expiry})
+	if m.Returned != 0 || m.Failed != 0 {
+		i.store.Log(m.Log).SaveReturns(persist.Returns{Seq: m.Seq, Total: m.Returned, Failed: m.Failed})
+	}
 	if m.Redelivered || m.DeliveryCount > 0 {
 		i.marks[m.Log] = append(i.marks[m.Log], persist.Mark{Seq: m.Seq, Redelivered: m.Redelivered, DeliveryCount: m.DeliveryCount})
 	}

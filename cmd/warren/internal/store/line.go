@@ -25,6 +25,7 @@ type line struct {
 	Header     *header     `json:"warren_export,omitempty"`
 	Definition *definition `json:"definition,omitempty"`
 	Message    *message    `json:"message,omitempty"`
+	Chunk      *chunk      `json:"chunk,omitempty"`
 	End        *totals     `json:"end,omitempty"`
 }
 
@@ -55,6 +56,10 @@ type message struct {
 	Expiry        int64  `json:"expiry,omitempty"` // Unix milliseconds
 	Redelivered   bool   `json:"redelivered,omitempty"`
 	DeliveryCount uint32 `json:"delivery_count,omitempty"`
+	// Returned is how often the message was given back to a queue that counts
+	// that, Failed how often because of a failure.
+	Returned uint32 `json:"returned,omitempty"`
+	Failed   uint32 `json:"failed,omitempty"`
 	// Shared, when it is not 0, is a number that messages with the same bytes
 	// have in common; only the first of them has a content.
 	Shared  uint64   `json:"shared,omitempty"`
@@ -64,7 +69,17 @@ type message struct {
 // totals count what came before: with them a file that was cut short is known.
 type totals struct {
 	Definitions int `json:"definitions"`
-	Messages    int `json:"messages"`
+	Messages    int `json:"messages"` // not those of streams
+	Chunks      int `json:"chunks"`   // of streams
+}
+
+// String is for people.
+func (t totals) String() string {
+	s := fmt.Sprintf("%d definitions, %d messages", t.Definitions, t.Messages)
+	if t.Chunks > 0 {
+		s += fmt.Sprintf(", %d chunks of streams", t.Chunks)
+	}
+	return s
 }
 
 func fromDefinition(d persist.Definition) definition {
@@ -138,13 +153,13 @@ func (l *lines) next() (*line, error) {
 		return nil, l.fault(err)
 	}
 	set := 0
-	for _, is := range []bool{parsed.Header != nil, parsed.Definition != nil, parsed.Message != nil, parsed.End != nil} {
+	for _, is := range []bool{parsed.Header != nil, parsed.Definition != nil, parsed.Message != nil, parsed.Chunk != nil, parsed.End != nil} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
-		return nil, l.fault(errors.New("a line is one of warren_export, definition, message and end"))
+		return nil, l.fault(errors.New("a line is one of warren_export, definition, message, chunk and end"))
 	}
 	return &parsed, nil
 }

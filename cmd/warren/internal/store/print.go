@@ -31,14 +31,14 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "\npages\n  index\t%d\n  bodies\t%d\n", r.IndexPages, r.BodyPages)
 	fmt.Fprintf(w, "\nbytes\n  of messages\t%d\n  dead, on the same pages\t%d\n  of files on disk\t%d\n", r.LiveBytes, r.DeadBytes, r.DiskBytes)
-	fmt.Fprintf(w, "\nqueues\tvhost\tmessages\tbytes\n")
+	fmt.Fprintf(w, "\nqueues\tvhost\tmessages\tbytes\tof\n")
 	empty := 0
 	for _, q := range r.Queues {
 		if q.Messages == 0 {
 			empty++
 			continue
 		}
-		fmt.Fprintf(w, "  %q\t%q\t%d\t%d\n", q.Name, q.VHost, q.Messages, q.Bytes)
+		fmt.Fprintf(w, "  %q\t%q\t%d\t%d\t%s\n", q.Name, q.VHost, q.Messages, q.Bytes, q.Of)
 	}
 	if empty > 0 {
 		fmt.Fprintf(w, "  %d without messages\n", empty)

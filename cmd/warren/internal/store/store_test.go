@@ -114,10 +114,47 @@ func filled(t *testing.T) string {
 	w.must(w.get("dead").Nack(false, true))
 	w.must(w.get("plain").Ack(false))
 	w.declare("plain", nil) // the ack has been handled
+	w.keepers()
 	_, _, err := w.b.Broker().AddVHost("other", nil)
 	w.must(err)
 	w.stop()
 	return dir
+}
+
+// streamed is how many messages the stream has.
+const streamed = 300
+
+// keepers fills what keeps messages in other ways: a stream, a quorum queue
+// that counts returns, an exchange that delays.
+func (w *worker) keepers() {
+	w.t.Helper()
+	w.declare("stream", amqp091.Table{"x-queue-type": "stream"})
+	for i := range streamed {
+		w.publish("", "stream", amqp091.Publishing{Body: fmt.Append(nil, "streamed ", i), Headers: amqp091.Table{"i": int32(i)}})
+	}
+	w.declare("quorum", amqp091.Table{"x-queue-type": "quorum"})
+	w.publish("", "quorum", amqp091.Publishing{Body: []byte("twice")})
+	for range 2 {
+		w.must(w.get("quorum").Reject(true))
+	}
+	w.must(w.ch.ExchangeDeclare("later", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "fanout"}))
+	w.publish("later", "", amqp091.Publishing{Body: []byte("in an hour"), Headers: amqp091.Table{"x-delay": int32(3_600_000)}})
+}
+
+// readStream reads the whole stream.
+func (w *worker) readStream() (all []string) {
+	w.t.Helper()
+	w.must(w.ch.Qos(10, 0, false))
+	deliveries, err := w.ch.Consume("stream", "", false, false, false, false, amqp091.Table{"x-stream-offset": "first"})
+	w.must(err)
+	for d := range deliveries {
+		all = append(all, fmt.Sprintf("%s %v", d.Body, d.Headers))
+		w.must(d.Ack(false))
+		if len(all) == streamed {
+			break
+		}
+	}
+	return all
 }
 
 // checked runs Check and gives its output.
@@ -150,7 +187,7 @@ func drained(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	w := work(t, dir)
 	defer w.stop()
-	for _, q := range []string{"plain", "priority", "dead", "näme of bytes"} {
+	for _, q := range []string{"plain", "priority", "dead", "näme of bytes", "quorum"} {
 		for {
 			d, ok, err := w.ch.Get(q, true)
 			w.must(err)
@@ -160,7 +197,7 @@ func drained(t *testing.T, dir string) (all []string) {
 			all = append(all, fmt.Sprintf("%s: %s %q %v %d %q %v %x", q, d.Exchange, d.RoutingKey, d.Redelivered, d.Priority, d.Expiration, d.Headers, d.Body[:min(40, len(d.Body))]))
 		}
 	}
-	return all
+	return append(all, w.readStream()...)
 }
 
 // TestRoundTrip: an import has all that was exported, exactly.
@@ -172,6 +209,11 @@ func TestRoundTrip(t *testing.T) {
 	before := exported(t, dir)
 	if strings.Contains(before, `"head"`) {
 		t.Error("a message is not exported in words")
+	}
+	for _, part := range []string{`"chunk"`, `"returned":2`, `"shared":`, `"redelivered":true`, `"expiry":`} {
+		if !strings.Contains(before, part) {
+			t.Errorf("nothing in the export has %s", part)
+		}
 	}
 	copied := filepath.Join(t.TempDir(), "new", "data")
 	var out bytes.Buffer
@@ -216,7 +258,7 @@ func size(t *testing.T, dir string) Report {
 // TestMeasure: what fills the store.
 func TestMeasure(t *testing.T) {
 	r := size(t, filled(t))
-	if r.Messages != 40+15+2+1+1+1-1 || !r.CleanStop || r.Definitions["queue"] != 4 || r.Definitions["vhost"] != 2 || r.Definitions["binding"] != 3 {
+	if r.Messages != 40+15+2+1+1+1-1+streamed+1+1 || !r.CleanStop || r.Definitions["queue"] != 6 || r.Definitions["vhost"] != 2 || r.Definitions["binding"] != 3 {
 		t.Errorf("%+v", r)
 	}
 	if first := r.Queues[0]; first.Name != "plain" || first.VHost != "/" || first.Bytes < 5<<20 {
