@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,10 @@ type Checked struct {
 	// Messages counts those that are not settled, per log; Bytes those of all
 	// body pages.
 	Messages, Bytes int64
+	// Lost counts messages that were lost because they had not been synced when
+	// the machine stopped, under another policy than SyncAlways. The next start
+	// drops them.
+	Lost int64
 	// StreamMessages counts the messages of all streams.
 	StreamMessages int64
 	// Unreferenced counts body pages that no message needs. They are no damage:
@@ -61,11 +66,32 @@ func (r *Reader) Check(definition func(Definition) error, report func(problem er
 }
 
 // problem reports damage of a key's value.
-func (c *checker) problem(key []byte, err error) { c.report(fmt.Errorf("%s: %w", keyName(key), err)) }
+func (c *checker) problem(key []byte, err error) {
+	if !c.r.s.lossy || !c.mayBeLost(key) {
+		c.report(fmt.Errorf("%s: %w", keyName(key), err))
+	}
+}
+
+// mayBeLost says whether damage of a key is what an unsynced store may have
+// after the machine stopped: the next start drops it.
+func (c *checker) mayBeLost(key []byte) bool {
+	switch key[0] {
+	case prefixBody:
+		id, ok := parseIDKey(key)
+		return ok && id >= c.r.s.syncedTo
+	case prefixChunkData, prefixAck:
+		return true
+	}
+	return bytes.Equal(key, counterPage) || bytes.Equal(key, counterQueue)
+}
 
 // each calls fn for every key with a prefix, with the payload of its value, or
 // reports why it cannot be read. Payloads are borrowed.
 func (c *checker) each(prefix []byte, fn func(key, payload []byte) error) {
+	c.eachItem(prefix, func(_ *badger.Item, key, payload []byte) error { return fn(key, payload) })
+}
+
+func (c *checker) eachItem(prefix []byte, fn func(item *badger.Item, key, payload []byte) error) {
 	err := c.r.s.scanKeys(prefix, func(item *badger.Item) error {
 		key := item.KeyCopy(nil)
 		if err := c.value(item, key, fn); err != nil {
@@ -78,7 +104,7 @@ func (c *checker) each(prefix []byte, fn func(key, payload []byte) error) {
 	}
 }
 
-func (c *checker) value(item *badger.Item, key []byte, fn func(key, payload []byte) error) (err error) {
+func (c *checker) value(item *badger.Item, key []byte, fn func(item *badger.Item, key, payload []byte) error) (err error) {
 	defer func() {
 		// Badger trusts the places in its value log that its tables name.
 		if r := recover(); r != nil {
@@ -91,7 +117,7 @@ func (c *checker) value(item *badger.Item, key []byte, fn func(key, payload []by
 		called = true
 		var payload []byte
 		if payload, inner = openFrame(key, value); inner == nil {
-			inner = fn(key, payload)
+			inner = fn(item, key, payload)
 		}
 		return nil
 	})
@@ -241,6 +267,13 @@ func (c *checker) page(key []byte, v *storedPage) (err error) {
 	for i := range v.entries {
 		e := &v.entries[i]
 		if v.settled(i) {
+			continue
+		}
+		if lost, err := c.r.isLost(e); err != nil || lost {
+			c.checked.Lost++
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		if !c.dropped[v.queue] {

@@ -18,6 +18,7 @@ type Reader struct {
 	s *Store // without goroutines, batches and pages
 
 	shared   map[Place]bool  // of messages that several logs have; nil until asked for
+	lost     map[uint64]bool // whether body pages were lost with what was not synced
 	verified map[uint64]bool // body pages whose checksum was right
 }
 
@@ -36,7 +37,7 @@ func OpenReader(o Options) (*Reader, error) {
 		return nil, fmt.Errorf("read store: %w", err)
 	}
 	s.caps = capsOf(s.db)
-	r := &Reader{s: s, verified: make(map[uint64]bool)}
+	r := &Reader{s: s, lost: make(map[uint64]bool), verified: make(map[uint64]bool)}
 	if err := r.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("read store: %w", err), s.db.Close())
 	}
@@ -85,8 +86,11 @@ func (r *Reader) start() error {
 		}
 	}
 	clean, err := r.s.has(counterClean)
+	if err != nil {
+		return err
+	}
 	r.s.clean = clean
-	return err
+	return r.s.readSynced()
 }
 
 // Close ends the reading.
@@ -138,7 +142,7 @@ func (r *Reader) Index(fn func(Indexed) error) error {
 		return err
 	}
 	return r.live(func(v *storedPage, e *storedEntry) error {
-		at := placeOf(e)
+		at := addressOf(e)
 		return fn(Indexed{
 			Log: v.queue, Seq: v.first + uint64(e.seqOff), Meta: e.meta, HeadSize: int(e.head), BodySize: int(e.body),
 			Place: at, Shared: r.shared[at],
@@ -146,7 +150,7 @@ func (r *Reader) Index(fn func(Indexed) error) error {
 	})
 }
 
-func placeOf(e *storedEntry) Place { return Place{e.page, uint64(e.size()), e.off} }
+func addressOf(e *storedEntry) Place { return Place{e.page, uint64(e.size()), e.off} }
 
 // findShared learns which messages several logs have. Only those on pages that
 // several logs refer to are remembered meanwhile.
@@ -172,7 +176,7 @@ func (r *Reader) findShared() error {
 		if !several[e.page] {
 			return nil
 		}
-		at := placeOf(e)
+		at := addressOf(e)
 		if owner, ok := first[at]; !ok {
 			first[at] = v.queue
 		} else if owner != v.queue {
@@ -253,17 +257,50 @@ func (r *Reader) openPage(key, value []byte) (*storedPage, error) {
 // openAcks reads which messages of a page are settled.
 func openAcks(payload []byte, n int) (settled func(position int) bool, err error) {
 	acked, err := parseAcks(payload, n)
-	return func(i int) bool { return acked&(1<<i) != 0 }, err
+	return func(i int) bool { return acked.has(i) }, err
 }
 
-// live calls fn for every message that is not settled.
+// isLost says whether a message was lost with what was not synced, so that the
+// next start drops it: see lost.go.
+func (r *Reader) isLost(e *storedEntry) (bool, error) {
+	if !r.s.lossy {
+		return false, nil
+	}
+	for part := range uint64(partsOf(e.size())) {
+		id := e.page + part
+		lost, known := r.lost[id]
+		if !known {
+			key := appendIDKey(nil, prefixBody, id)
+			found, err := r.s.hasKey(key)
+			if err == nil && found && id >= r.s.syncedTo {
+				found, err = r.s.isReadable(key)
+			}
+			if err != nil {
+				return false, err
+			}
+			lost = !found
+			r.lost[id] = lost
+		}
+		if lost {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// live calls fn for every message that is not settled, nor lost.
 func (r *Reader) live(fn func(*storedPage, *storedEntry) error) error {
 	return r.pages(func(v *storedPage) error {
 		for i := range v.entries {
-			if !v.settled(i) {
-				if err := fn(v, &v.entries[i]); err != nil {
-					return err
-				}
+			if v.settled(i) {
+				continue
+			}
+			lost, err := r.isLost(&v.entries[i])
+			if err == nil && !lost {
+				err = fn(v, &v.entries[i])
+			}
+			if err != nil {
+				return err
 			}
 		}
 		return nil

@@ -18,6 +18,7 @@ func (r *Reader) Chunks(data bool, fn func(log uint64, c StoredChunk, size int64
 	}
 	s := r.s
 	var head streamHead
+	var lost lostChunks
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefixStream}})
 		defer it.Close()
@@ -34,6 +35,12 @@ func (r *Reader) Chunks(data bool, fn func(log uint64, c StoredChunk, size int64
 				return err
 			}
 			log := binary.BigEndian.Uint64(key[1:])
+			if gone, err := lost.isGone(s, log, it.Item()); err != nil || gone {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			if dropped[log] || log == head.log && m.First < head.first {
 				continue
 			}
@@ -50,6 +57,19 @@ func (r *Reader) Chunks(data bool, fn func(log uint64, c StoredChunk, size int64
 		}
 		return nil
 	})
+}
+
+// isGone says whether a chunk was lost with what was not synced, or follows one
+// that was. To be asked about all chunks in order.
+func (l *lostChunks) isGone(s *Store, log uint64, item *badger.Item) (bool, error) {
+	if !s.lossy {
+		return false, nil
+	}
+	if l.s == nil || l.id != log {
+		*l = lostChunks{s: s, id: log}
+	}
+	err := l.item(item)
+	return len(l.deletes) > 0, err
 }
 
 // streamHead is from which offset on a trimmed stream's chunks count.
@@ -100,7 +120,8 @@ func (c *checker) streams() {
 	s := c.r.s
 	var head streamHead
 	var next struct{ log, offset uint64 }
-	c.each([]byte{prefixStream}, func(key, payload []byte) error {
+	var lost lostChunks
+	c.eachItem([]byte{prefixStream}, func(item *badger.Item, key, payload []byte) error {
 		if len(key) == 9 {
 			return head.parse(key, payload)
 		}
@@ -109,6 +130,10 @@ func (c *checker) streams() {
 			return err
 		}
 		log := binary.BigEndian.Uint64(key[1:])
+		if gone, err := lost.isGone(s, log, item); err != nil || gone {
+			c.checked.Lost += int64(m.Count)
+			return err
+		}
 		c.queues = max(c.queues, log)
 		if c.dropped[log] || log == head.log && m.First < head.first {
 			return nil

@@ -333,3 +333,36 @@ func TestSkipIDs(t *testing.T) {
 		t.Errorf("id %d after a crash", id)
 	}
 }
+
+// TestReaderOfWhatWasNotSynced: after a power cut under another policy than
+// SyncAlways, what the next start drops as lost is neither read nor damage.
+func TestReaderOfWhatWasNotSynced(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
+		o := testOptions(t.TempDir())
+		o.Sync = policy
+		s := mustOpen(t, o)
+		l, w := s.Log(s.NextID()), newWaiter()
+		fill(t, s, l, w, 1, 1)
+		large := newMessage(w, 7, "", strings.Repeat("l", 5000))
+		l.Append(2, &large.Record, Meta{})
+		w.wait(t, 7)
+		fill(t, s, l, w, 3, 3)
+		dir := copyFolder(t, o.Dir)
+		tamper(t, dir, func(txn *badger.Txn) error { return txn.Delete(appendIDKey(nil, prefixBody, large.page.id)) })
+		r := mustRead(t, dir)
+		found, c := problems(r)
+		if policy == SyncAlways {
+			if len(found) != 1 || !strings.Contains(found[0], "body page") || c.Lost != 0 {
+				t.Errorf("%v: %+v, problems: %q", policy, c, found)
+			}
+			continue
+		}
+		if len(found) > 0 || c.Lost != 1 || c.Messages != 2 {
+			t.Errorf("%v: %+v, problems: %q", policy, c, found)
+		}
+		all := r.read(t)[l.ID()]
+		if len(all) != 2 || all[0].Seq != 1 || all[1].Seq != 3 {
+			t.Errorf("%v: read %v", policy, all)
+		}
+	}
+}

@@ -32,6 +32,9 @@ func Check(dir string, out io.Writer, log *slog.Logger) error {
 	}
 	fmt.Fprintf(out, "%s: %d definitions, %d messages, %d messages of streams, %d index pages, %d body pages, %d bytes: ",
 		dir, c.Definitions, c.Messages, c.StreamMessages, c.IndexPages, c.BodyPages, c.Bytes)
+	if c.Lost > 0 {
+		fmt.Fprintf(out, "%d messages lost that had not been synced, ", c.Lost)
+	}
 	if n == 0 {
 		fmt.Fprintln(out, "no problems")
 		return nil
