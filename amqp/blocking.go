@@ -35,7 +35,6 @@ func (c *conn) block(cause blockCause) {
 	if !first || c.state != running {
 		return
 	}
-	c.isBlocked.Store(true)
 	c.log.Info("connection blocked", "reason", cause.String())
 	c.observe(broker.Event{Step: broker.ConnectionBlocked, Text: cause.String()})
 	if c.can.blocked {
@@ -54,22 +53,22 @@ func (c *conn) unblock(cause blockCause) {
 	if len(c.blocked) > 0 || c.state != running {
 		return
 	}
-	c.isBlocked.Store(false)
 	c.observe(broker.Event{Step: broker.ConnectionUnblocked})
 	if c.can.blocked {
 		c.out.send(nil, 0, &frames.ConnectionUnblocked{})
 	}
 }
 
-// connectionState is "blocked" while the client's publishes are held,
-// "blocking" while they would be, else "running", as RabbitMQ lists it. Any
-// goroutine; does not wait.
-func (c *conn) connectionState() string {
+// stateName is the connection's state as RabbitMQ lists it: a running one is
+// "blocked" while its publishes are held, and "blocking" while an alarm would
+// hold them. mu is held.
+func (c *conn) stateName() string {
 	switch {
-	case c.isBlocked.Load():
+	case c.state != running:
+	case len(c.blocked) > 0:
 		return "blocked"
 	case c.server.broker.Alarms() != 0:
 		return "blocking"
 	}
-	return "running"
+	return c.state.String()
 }

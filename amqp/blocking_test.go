@@ -50,7 +50,7 @@ func TestBlocked(t *testing.T) {
 	if n := c.counted(s, "q"); n != 0 {
 		t.Errorf("%d messages went through", n)
 	}
-	if got := s.broker.Sessions()[0].Describe().State; got != "blocked" {
+	if got := s.broker.Sessions()[0].Details().State; got != "blocked" {
 		t.Errorf("the connection's state is %s", got)
 	}
 	s.broker.SetAlarm(broker.Disk)
@@ -58,7 +58,7 @@ func TestBlocked(t *testing.T) {
 	s.broker.ClearAlarm(broker.Disk)
 	expect[*frames.ConnectionUnblocked](c, 0)
 	c.unordered(t, &frames.BasicAck{DeliveryTag: 1}, &frames.QueueDeclareOk{Queue: "later"})
-	if got := s.broker.Sessions()[0].Describe().State; got != "running" {
+	if got := s.broker.Sessions()[0].Details().State; got != "running" {
 		t.Errorf("the connection's state is %s", got)
 	}
 	c.close()
@@ -150,7 +150,7 @@ func TestBlockedWithoutCapability(t *testing.T) {
 	c.addPublish(1, "q", transient, []byte("held"))
 	c.add(1, &frames.QueueDeclare{Queue: "later"})
 	c.flush()
-	eventually(t, "blocked", s.conn(c).isBlocked.Load)
+	eventually(t, "blocked", func() bool { return s.conn(c).Details().State == "blocked" })
 	if n := c.counted(s, "q"); n != 0 {
 		t.Errorf("%d messages went through", n)
 	}

@@ -45,8 +45,7 @@ type conn struct {
 	// Owned by the reader goroutine.
 	reader *frames.Reader
 
-	paused    atomic.Uint32 // why the reader does not read; one of pauses
-	isBlocked atomic.Bool   // blocked is not empty; for who does not hold mu
+	paused atomic.Uint32 // why the reader does not read; one of pauses
 
 	// Guarded by mu, which whoever runs handlers holds.
 	mu          sync.Mutex
@@ -409,11 +408,7 @@ func (c *conn) Close(code uint16, text string) {
 }
 
 // Describe implements broker.Session.
-func (c *conn) Describe() broker.SessionInfo {
-	info := *c.info.Load()
-	info.State = c.connectionState()
-	return info
-}
+func (c *conn) Describe() broker.SessionInfo { return *c.info.Load() }
 
 // reset drops the socket. Any goroutine, also the clock's.
 func (c *conn) reset() { resetSocket(c.socket) }

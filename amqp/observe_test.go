@@ -60,7 +60,7 @@ func TestObservedSteps(t *testing.T) {
 	expect[*frames.ChannelClose](c, 2)
 	s.broker.SetAlarm(broker.Memory)
 	c.publish(1, "nobody", transient, []byte("late"))
-	eventually(t, "blocked", s.conn(c).isBlocked.Load)
+	eventually(t, "blocked", func() bool { return s.conn(c).Details().State == "blocked" })
 	s.broker.ClearAlarm(broker.Memory)
 	expect[*frames.BasicAck](c, 1)
 	c.close()

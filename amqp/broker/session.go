@@ -22,9 +22,6 @@ type Session interface {
 type SessionInfo struct {
 	Name        string // "HOST:PORT -> HOST:PORT"
 	User, VHost string
-	// State is as in RabbitMQ's listing of connections: running, blocking (an
-	// alarm is raised, the client has not published since) or blocked.
-	State string
 }
 
 // Attach makes an open connection known; Detach forgets it.
