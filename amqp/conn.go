@@ -49,7 +49,7 @@ type conn struct {
 
 	// Guarded by mu, which whoever runs handlers holds.
 	mu          sync.Mutex
-	resumed     sync.Cond // parkedBytes fell, or the connection ended
+	resumed     sync.Cond // parkedBytes fell, an alarm or the connection ended
 	state       connState
 	peer        auth.ConnInfo
 	client      broker.Client // Owner is this conn
@@ -70,6 +70,7 @@ type conn struct {
 	tornDown    bool
 	holdings    map[*queue.Queue]*holding // publishes that wait for room in a queue
 	blocked     map[blockCause]struct{}   // why publishes wait
+	alarm       broker.Resource           // what was low when an alarm blocked the connection; 0: none does
 	leaves      bool                      // the client has closed it; publishes wait
 }
 
@@ -189,7 +190,7 @@ func (c *conn) batch(f frames.Frame) error {
 	defer c.flushConfirms()
 	for n := 1; ; n++ {
 		c.handle(f)
-		if c.parkedBytes > parkedBound || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
+		if c.alarmed(&f) || c.parkedBytes > parkedBound || !c.reader.Buffered() || n%framesBetweenChecks == 0 && c.out.mustWait() {
 			return nil
 		}
 		var err error
@@ -199,11 +200,12 @@ func (c *conn) batch(f frames.Frame) error {
 	}
 }
 
-// throttle keeps the reader from running ahead: of parked channels with many
-// frames behind them, of a client that does not read its answers, and of the
-// disk.
+// throttle keeps the reader from running ahead: of an alarm, of parked channels
+// with many frames behind them, of a client that does not read its answers, and
+// of the disk.
 func (c *conn) throttle() {
 	c.paused.Store(ownPause)
+	c.waitForAlarm()
 	c.mu.Lock()
 	for c.parkedBytes > parkedBound && c.state != ended {
 		c.resumed.Wait()
@@ -437,6 +439,10 @@ func (c *conn) written(err error) {
 		return
 	}
 	resetSocket(c.socket)
+	// A reader that waits for the end of an alarm would not notice the socket's.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resumed.Broadcast()
 }
 
 // whileClosing: the server has sent connection.close; close-ok ends it, and a
@@ -458,6 +464,7 @@ func (c *conn) whileClosing(f frames.Frame) error {
 func (c *conn) tearDown(err error) {
 	c.socket.Close()
 	c.server.broker.Detach(c)
+	c.server.alarmed.remove(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != ended && c.state > tuning {

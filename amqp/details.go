@@ -13,7 +13,7 @@ func (c *conn) Details() broker.SessionDetails {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := broker.SessionDetails{
-		SessionInfo: c.Describe(), State: c.state.String(), Mechanism: c.mechanism,
+		SessionInfo: c.Describe(), State: c.stateName(), Mechanism: c.mechanism,
 		Peer: c.socket.RemoteAddr(), Local: c.socket.LocalAddr(), TLS: c.peer.TLS,
 		ChannelMax: int(c.channelMax), FrameMax: c.out.frameMax.Load(), Heartbeat: c.heartbeat, ConnectedAt: c.connectedAt,
 		Received: c.reader.BytesRead(), Sent: c.out.written.Load(),

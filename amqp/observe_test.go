@@ -58,6 +58,11 @@ func TestObservedSteps(t *testing.T) {
 	call[*frames.ExchangeDeleteOk](c, 2, &frames.ExchangeDelete{Exchange: "x"})
 	c.send(2, &frames.BasicGet{Queue: "q"})
 	expect[*frames.ChannelClose](c, 2)
+	s.broker.SetAlarm(broker.Memory)
+	c.publish(1, "nobody", transient, []byte("late"))
+	eventually(t, "blocked", func() bool { return s.conn(c).Details().State == "blocked" })
+	s.broker.ClearAlarm(broker.Memory)
+	expect[*frames.BasicAck](c, 1)
 	c.close()
 	s.clean()
 	remove()
@@ -90,6 +95,8 @@ func TestObservedSteps(t *testing.T) {
 		"delivery.sent ch=2 x=x k=k q=q tag=3 redelivered hello", "delivery.rejected ch=2 x=x k=k q=q tag=3 redelivered hello",
 		"queue.purged q=q", "binding.removed x=x k=k q=q", "queue.deleted q=q", "exchange.deleted x=x",
 		"channel.closed ch=2 no queue 'q' in vhost '/'",
+		"alarm.set memory", "connection.blocked low on memory", "alarm.cleared memory", "connection.unblocked",
+		"publish.accepted ch=1 k=nobody", "publish.routed ch=1 k=nobody", "confirm.sent ch=1 tag=5",
 		"connection.closed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -104,7 +111,7 @@ func TestObservedSteps(t *testing.T) {
 			}
 		}
 	}
-	if methods != 20 {
+	if methods != 21 {
 		t.Errorf("%d methods were observed", methods)
 	}
 	steps := map[broker.Step]bool{}

@@ -76,6 +76,7 @@ type Server struct {
 	budget     budget
 	late       late
 	watch      vigil
+	alarmed    alarmedConns
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -98,6 +99,7 @@ func NewServer(o Options) *Server {
 		External: true, CertLoginFrom: o.CertLoginFrom,
 	})
 	s.properties = s.serverProperties()
+	o.Broker.OnAlarm(s.alarmsChanged)
 	return s
 }
 

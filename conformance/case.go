@@ -16,6 +16,9 @@ const (
 	Management Class = "management"
 	// Own is what Warren has and RabbitMQ has not; such a case is for Warren alone.
 	Own Class = "own"
+	// Alarms needs an administrator who can raise resource alarms. These block whoever publishes, so such cases run one
+	// at a time with no other case beside them.
+	Alarms Class = "alarms"
 )
 
 // Profiles of the broker under test: which RabbitMQ it should behave as.
@@ -61,6 +64,7 @@ func All() []Case {
 		choosingCases(), historyCases(), delayedCases(), traceCases(),
 		subscriptionCases(), activeConsumerCases(), overflowModeCases(), flowThresholdCases(), agingCases(), ownArgumentCases(), selectorBindingCases(), selectorConsumerCases(),
 		streamCases(),
+		alarmCases(),
 	)
 }
 
@@ -72,6 +76,10 @@ func Select(target Target, classes ...Class) (chosen []Case, needAdmin int) {
 			continue
 		}
 		if (c.NeedsAdmin || c.Class == Management) && target.Admin == nil {
+			needAdmin++
+			continue
+		}
+		if _, is := target.Admin.(AlarmSetter); c.Class == Alarms && !is {
 			needAdmin++
 			continue
 		}

@@ -11,6 +11,7 @@ var (
 	uriFlag        = flag.String("uri", "", "broker to judge, amqp://user:password@host:port/vhost; empty: Warren, started in this process")
 	managementFlag = flag.String("management", "", "its management API, http://user:password@host:port; needed for users, permissions and virtual hosts")
 	profileFlag    = flag.Int("profile", 0, "3 or 4: which RabbitMQ the broker should behave as; Warren in this process is judged by both when it is not given")
+	ctlFlag        = flag.String("rabbitmqctl", "", "path of the broker's rabbitmqctl, besides -management; needed for class alarms")
 	warrenFlag     = flag.Bool("warren", false, "the broker at -uri is Warren: judge by its intended differences")
 	classFlag      = flag.String("class", "", "comma-separated classes to run; empty: all")
 	budgetFlag     = flag.Int64("body-budget", 0, "bytes of waiting messages that Warren in this process keeps in memory; 1 has it page everything, 0 is its default")
@@ -47,11 +48,13 @@ func judge(t *testing.T, profile int) {
 	}
 	cases, needAdmin := Select(target, classes...)
 	if needAdmin > 0 {
-		t.Logf("%d cases are left out: they need an administrator, give -management", needAdmin)
+		t.Logf("%d cases are left out: they need an administrator, give -management, or -rabbitmqctl with it", needAdmin)
 	}
 	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
-			t.Parallel()
+			if c.Class != Alarms { // parallel cases begin when the others are through
+				t.Parallel()
+			}
 			for _, f := range Run(target, c).Failures {
 				t.Errorf("%s (%s)\n%s", c.Title, c.Source, f)
 			}
@@ -75,8 +78,13 @@ func givenTarget(t *testing.T, profile int) Target {
 		t.Fatal(err)
 	}
 	if *managementFlag != "" {
-		if admin, err = NewManagementAdmin(*managementFlag); err != nil {
+		management, err := NewManagementAdmin(*managementFlag)
+		if err != nil {
 			t.Fatal(err)
+		}
+		admin = management
+		if *ctlFlag != "" {
+			admin = CtlAdmin{management, *ctlFlag}
 		}
 	}
 	target.Profile, target.Warren, target.Admin = profile, warren, admin

@@ -105,6 +105,21 @@ func (a warrenAdmin) SetTracing(vhost string, on bool) error {
 	return nil
 }
 
+// resources are the names that alarm cases use.
+var resources = map[string]broker.Resource{"memory": broker.Memory, "disk": broker.Disk}
+
+// SetAlarm implements AlarmSetter.
+func (a warrenAdmin) SetAlarm(resource string) error {
+	a.broker.SetAlarm(resources[resource])
+	return nil
+}
+
+// ClearAlarm implements AlarmSetter.
+func (a warrenAdmin) ClearAlarm(resource string) error {
+	a.broker.ClearAlarm(resources[resource])
+	return nil
+}
+
 // CloseConnection implements ConnectionCloser as the management API does it.
 func (a warrenAdmin) CloseConnection(user, reason string) error {
 	if reason == "" {

@@ -127,13 +127,14 @@ func (s *Store) collect() (rewritten bool) {
 	if dead >= gcFlushBytes {
 		s.flushDeletes()
 	}
+	s.rollHead()
 	release := s.keepOldFiles()
 	defer release()
 	for range gcFiles {
 		if s.stopping() {
 			return rewritten
 		}
-		err := s.db.RunValueLogGC(gcDiscardRatio)
+		err := s.db.RunValueLogGC(s.gcRatio())
 		if errors.Is(err, badger.ErrNoRewrite) {
 			break
 		}

@@ -25,6 +25,9 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	if err := checkSpace(o); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	s := &Store{
 		opts:        o,
 		logger:      &badgerLogger{logger: o.Logger},
@@ -53,6 +56,7 @@ func Open(o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.db.Close())
 	}
 	s.logger.watch(func(err error) { s.fail(err) })
+	s.guarded = true
 	s.finished.Add(2)
 	go s.runCommitter()
 	go s.runBackground()
@@ -62,6 +66,10 @@ func Open(o Options) (*Store, error) {
 
 // openBadger opens the database and makes its errors understandable.
 func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
+	return openBadgerWith(o, badgerOptions(o, logger), logger)
+}
+
+func openBadgerWith(o Options, how badger.Options, logger *badgerLogger) (db *badger.DB, err error) {
 	defer func() {
 		// Badger trusts its files in places; a damaged one must not look like
 		// a fault of the broker.
@@ -69,8 +77,10 @@ func openBadger(o Options, logger *badgerLogger) (db *badger.DB, err error) {
 			db, err = nil, fmt.Errorf("%w: the files in %s cannot be read: %v; restore the folder from a backup", ErrCorrupt, o.Dir, r)
 		}
 	}()
-	removeUnborn(o.Dir)
-	db, err = badger.Open(badgerOptions(o, logger))
+	if !how.ReadOnly {
+		removeUnborn(o.Dir)
+	}
+	db, err = badger.Open(how)
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "directory lock"):

@@ -81,6 +81,8 @@ type Options struct {
 	probe func(point string) error
 	// rewrite is set by tests to have little rewritten.
 	rewrite rewriteLimits
+	// freeSpace, when a test sets it, says what is free instead of the system.
+	freeSpace func(dir string) (uint64, error)
 }
 
 const (
@@ -116,6 +118,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.LazyDelay <= 0 {
 		o.LazyDelay = defaultLazyDelay
 	}
+	if o.freeSpace == nil {
+		o.freeSpace = freeSpace
+	}
 	return o, nil
 }
 
@@ -130,6 +135,7 @@ const (
 	// collected only after a memtable with the tombstones was flushed and
 	// compacted. It also bounds what is replayed after a kill.
 	memTableBytes = 2 << 20
+	memTables     = 3
 	// valueLogBytes is the size of one value log file: all are open and mapped,
 	// so not smaller; the newest is never collected, so not larger.
 	valueLogBytes = 64 << 20
@@ -141,7 +147,7 @@ func badgerOptions(o Options, logger badger.Logger) badger.Options {
 		WithLogger(logger).
 		WithSyncWrites(o.Sync == SyncAlways).
 		WithMemTableSize(memTableBytes).
-		WithNumMemtables(3).
+		WithNumMemtables(memTables).
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(8).
 		WithBaseTableSize(2 << 20).

@@ -23,6 +23,7 @@ type Store struct {
 	syncedTo uint64
 	caps     caps
 	logger   *badgerLogger
+	guarded  bool // commits wait for room on the disk; not yet while Open writes
 
 	wake     chan struct{} // for the committer, one slot
 	bgWake   chan struct{} // for the background goroutine, one slot

@@ -245,6 +245,11 @@ func (w *pageWriter) reset() {
 // transact commits ops as one transaction, in order. ErrTxnTooBig means that
 // nothing was written.
 func (w *writer) transact(s *Store, lists ...[]rawOp) error {
+	if s.guarded {
+		if err := s.awaitSpace(lists); err != nil {
+			return err
+		}
+	}
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
 	for _, ops := range lists {

@@ -80,6 +80,8 @@ type Broker struct {
 	log            *slog.Logger
 	options        Options
 	opened         time.Time // connection time
+	alarms         alarms
+	watch          atomic.Pointer[watch] // nil: nobody measures
 
 	nextID atomic.Uint64 // ids of queues that are in no store
 

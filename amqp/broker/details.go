@@ -10,7 +10,7 @@ import (
 // SessionDetails are what the management API shows of a connection.
 type SessionDetails struct {
 	SessionInfo
-	State            string // starting, tuning, opening, running, closing, closed
+	State            string // starting, tuning, opening, running, blocking, blocked, closing, closed
 	Mechanism        string // of the login
 	Peer, Local      net.Addr
 	TLS              bool

@@ -42,6 +42,10 @@ const (
 	PolicyCleared // also of operator policies
 	ParameterSet  // limits of a virtual host are the parameter "limits"
 	ParameterCleared
+	AlarmSet            // Text is the resource, memory or disk
+	AlarmCleared        // the same
+	ConnectionBlocked   // a publish met an alarm; Text is the reason
+	ConnectionUnblocked // the client may publish again
 	steps
 )
 
@@ -51,6 +55,7 @@ var stepNames = [steps]string{
 	"delivery.requeued", "consumer.added", "consumer.removed", "exchange.declared", "exchange.deleted", "queue.declared",
 	"queue.deleted", "queue.purged", "binding.added", "binding.removed",
 	"policy.set", "policy.cleared", "parameter.set", "parameter.cleared",
+	"alarm.set", "alarm.cleared", "connection.blocked", "connection.unblocked",
 }
 
 // String is the step's name, for example "publish.routed".

@@ -124,8 +124,9 @@ func (q *request) node() object {
 		"uptime": b.Uptime().Milliseconds(), "mem_used": m.Sys - m.HeapReleased, "run_queue": 0, "proc_used": runtime.NumGoroutine(),
 		"proc_total": 1048576, "net_ticktime": 60, "partitions": []any{}, "cluster_links": []any{}, "log_files": []any{}, "config_files": []any{},
 		"db_dir": "", "rates_mode": "basic", "auth_mechanisms": []any{}, "applications": []any{}, "enabled_plugins": []string{"rabbitmq_management"},
-		"exchange_types": exchangeTypes(b), "contexts": []any{}, "mem_alarm": false, "disk_free_alarm": false,
+		"exchange_types": exchangeTypes(b), "contexts": []any{},
 	}
+	addUsage(o, b)
 	if q.api.v4() {
 		o["being_drained"], o["rabbitmq_version"] = false, compat.Version.In(b.Profile)
 	}
@@ -148,7 +149,11 @@ func aliveness(q *request) (any, error) { return object{"status": "ok"}, nil }
 // healthCheck does those checks that mean something on one node.
 func healthCheck(q *request) (any, error) {
 	switch q.PathValue("check") {
-	case "alarms", "local-alarms", "virtual-hosts", "node-is-mirror-sync-critical":
+	case "alarms":
+		return q.alarmCheck("in the cluster")
+	case "local-alarms":
+		return q.alarmCheck("on the node")
+	case "virtual-hosts", "node-is-mirror-sync-critical":
 		return healthy(q)
 	case "node-is-quorum-critical":
 		return object{"status": "ok", "reason": "single node cluster"}, nil

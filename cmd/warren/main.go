@@ -19,7 +19,7 @@ func main() {
 		Usage:           "an AMQP 0-9-1 broker that RabbitMQ clients connect to unchanged",
 		Version:         versionText(),
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{serveCommand(), benchCommand()},
+		Commands:        []*cli.Command{serveCommand(), benchCommand(), storeCommand()},
 	}
 	if err := app.Run(os.Args); err != nil {
 		// One line, whatever libraries put into their errors.

@@ -48,6 +48,7 @@ type serveConfig struct {
 	consumerTimeout     int64  // milliseconds; 0 is none
 	maxUnacked          int
 	bodyBudget          int64
+	resources           broker.Limits
 	logFormat, logLevel string
 	readyFile           string
 }
@@ -91,6 +92,8 @@ func serveCommand() *cli.Command {
 			&cli.Int64Flag{Name: "consumer-timeout", Value: 1_800_000, EnvVars: []string{"WARREN_CONSUMER_TIMEOUT"}, Usage: "let clients take so many `MS` to acknowledge a delivery; 0 is for ever"},
 			&cli.IntFlag{Name: "connection-max-unacked", EnvVars: []string{"WARREN_CONNECTION_MAX_UNACKED"}, Usage: "most deliveries, `N`, that a connection may have unacknowledged on all its channels; 0 is no limit"},
 			&cli.Int64Flag{Name: "body-budget", Value: queue.DefaultBodyBudget, EnvVars: []string{"WARREN_BODY_BUDGET"}, Usage: "keep waiting messages of `BYTES` in memory, all queues together; more goes to disk"},
+			&cli.StringFlag{Name: "memory-high-watermark", Value: "0.4", EnvVars: []string{"WARREN_MEMORY_HIGH_WATERMARK"}, Usage: "hold publishers when this `FRACTION` of the memory, or a size such as 2GiB, is used; 0 is no limit"},
+			&cli.StringFlag{Name: "disk-free-limit", Value: "50MB", EnvVars: []string{"WARREN_DISK_FREE_LIMIT"}, Usage: "hold publishers when fewer `BYTES` are free where the data is; never less than 210 MiB counts"},
 			&cli.StringFlag{Name: "log-format", Value: "text", EnvVars: []string{"WARREN_LOG_FORMAT"}, Usage: "text or json"},
 			&cli.StringFlag{Name: "log-level", Value: "info", EnvVars: []string{"WARREN_LOG_LEVEL"}, Usage: "debug, info, warn or error"},
 			&cli.StringFlag{Name: "ready-file", EnvVars: []string{"WARREN_READY_FILE"}, Usage: "write the real addresses as JSON to `FILE` once clients can connect; it goes with the broker"},
@@ -134,6 +137,10 @@ func readServeConfig(c *cli.Context) (serveConfig, error) {
 		consumerTimeout: c.Int64("consumer-timeout"),
 		logFormat:       c.String("log-format"), logLevel: c.String("log-level"), readyFile: c.String("ready-file"),
 	}
+	if s.resources, err = broker.ParseLimits(c.String("memory-high-watermark"), c.String("disk-free-limit")); err != nil {
+		return serveConfig{}, err
+	}
+	s.resources.SoftMemoryLimit = os.Getenv("GOMEMLIMIT") == "" // who sets that wants it so
 	return s, s.validate()
 }
 
@@ -258,6 +265,7 @@ func (s *serveConfig) start(log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.broker.Watch(s.resources)
 	n.server = amqp.NewServer(amqp.Options{
 		Broker: n.broker, Logger: log, LoopbackUsers: s.loopbackUsers, CertLoginFrom: s.certLogin, Version: version,
 		ConnectionMax: s.limits.connections, ChannelMaxPerNode: s.limits.channels, ConsumerMaxPerChannel: s.limits.consumers,
