@@ -17,7 +17,7 @@ import (
 type Reader struct {
 	s *Store // without goroutines, batches and pages
 
-	shared   map[Place]bool  // of messages that several logs have; nil until asked for
+	shared   map[Address]bool  // of messages that several logs have; nil until asked for
 	lost     map[uint64]bool // whether body pages were lost with what was not synced
 	verified map[uint64]bool // body pages whose checksum was right
 }
@@ -117,9 +117,9 @@ func (r *Reader) NextID() (uint64, error) {
 	return n, err
 }
 
-// Place is where a message's bytes are: equal places are one message in several
+// Address is where a message's bytes are: equal places are one message in several
 // logs.
-type Place struct {
+type Address struct {
 	page, size uint64
 	off        uint32
 }
@@ -130,7 +130,7 @@ type Indexed struct {
 	Meta     Meta
 	HeadSize int
 	BodySize int
-	Place    Place
+	Address    Address
 	// Shared says that another log has a message at the same place.
 	Shared bool
 }
@@ -145,12 +145,12 @@ func (r *Reader) Index(fn func(Indexed) error) error {
 		at := addressOf(e)
 		return fn(Indexed{
 			Log: v.queue, Seq: v.first + uint64(e.seqOff), Meta: e.meta, HeadSize: int(e.head), BodySize: int(e.body),
-			Place: at, Shared: r.shared[at],
+			Address: at, Shared: r.shared[at],
 		})
 	})
 }
 
-func addressOf(e *storedEntry) Place { return Place{e.page, uint64(e.size()), e.off} }
+func addressOf(e *storedEntry) Address { return Address{e.page, uint64(e.size()), e.off} }
 
 // findShared learns which messages several logs have. Only those on pages that
 // several logs refer to are remembered meanwhile.
@@ -170,8 +170,8 @@ func (r *Reader) findShared() error {
 	if err != nil {
 		return err
 	}
-	shared := make(map[Place]bool)
-	first := make(map[Place]uint64)
+	shared := make(map[Address]bool)
+	first := make(map[Address]uint64)
 	err = r.live(func(v *storedPage, e *storedEntry) error {
 		if !several[e.page] {
 			return nil
@@ -309,16 +309,16 @@ func (r *Reader) live(fn func(*storedPage, *storedEntry) error) error {
 
 // Bytes reads head and body of a message. They are the caller's.
 func (r *Reader) Bytes(m Indexed) (head, body []byte, err error) {
-	data := make([]byte, 0, m.Place.size)
-	parts := uint64(partsOf(int64(m.Place.size)))
+	data := make([]byte, 0, m.Address.size)
+	parts := uint64(partsOf(int64(m.Address.size)))
 	for part := range parts {
-		err := r.part(m.Place.page+part, func(payload []byte) error {
+		err := r.part(m.Address.page+part, func(payload []byte) error {
 			if parts == 1 {
-				end := uint64(m.Place.off) + m.Place.size
+				end := uint64(m.Address.off) + m.Address.size
 				if end > uint64(len(payload)) {
 					return errShort
 				}
-				payload = payload[m.Place.off:end]
+				payload = payload[m.Address.off:end]
 			}
 			data = append(data, payload...)
 			return nil
@@ -327,8 +327,8 @@ func (r *Reader) Bytes(m Indexed) (head, body []byte, err error) {
 			return nil, nil, err
 		}
 	}
-	if uint64(len(data)) != m.Place.size {
-		return nil, nil, r.s.corrupt(appendIDKey(nil, prefixBody, m.Place.page), errShort)
+	if uint64(len(data)) != m.Address.size {
+		return nil, nil, r.s.corrupt(appendIDKey(nil, prefixBody, m.Address.page), errShort)
 	}
 	return data[:m.HeadSize:m.HeadSize], data[m.HeadSize:], nil
 }

@@ -51,12 +51,12 @@ type exporter struct {
 	marks  map[uint64]map[uint64]persist.Mark
 	// returns are those of messages of which Log.SaveReturns has kept some.
 	returns map[uint64]map[uint64]persist.Returns
-	shared  map[persist.Place]uint64 // numbers of messages that several queues may have
+	shared  map[persist.Address]uint64 // numbers of messages that several queues may have
 }
 
 func export(r *persist.Reader, to io.Writer) (totals, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
-	e := &exporter{r: r, out: json.NewEncoder(w), marks: map[uint64]map[uint64]persist.Mark{}, returns: map[uint64]map[uint64]persist.Returns{}, shared: map[persist.Place]uint64{}}
+	e := &exporter{r: r, out: json.NewEncoder(w), marks: map[uint64]map[uint64]persist.Mark{}, returns: map[uint64]map[uint64]persist.Returns{}, shared: map[persist.Address]uint64{}}
 	e.out.SetEscapeHTML(false)
 	next, err := r.NextID()
 	if err != nil {
@@ -127,10 +127,10 @@ func (e *exporter) message(m persist.Indexed) error {
 		Returned: returns.Total, Failed: returns.Failed,
 	}
 	if m.Shared {
-		n, known := e.shared[m.Place]
+		n, known := e.shared[m.Address]
 		if !known {
 			n = uint64(len(e.shared) + 1)
-			e.shared[m.Place] = n
+			e.shared[m.Address] = n
 		}
 		if l.Shared = n; known {
 			return e.out.Encode(line{Message: &l})
