@@ -360,12 +360,12 @@ func (r *Reader) Space() (sp Space, err error) {
 	seen := make(map[Place]bool)
 	err = r.Index(func(m Indexed) error {
 		if m.Shared {
-			if seen[m.Place] {
+			if seen[m.Address] {
 				return nil
 			}
-			seen[m.Place] = true
+			seen[m.Address] = true
 		}
-		sp.LiveBytes += int64(m.Place.size)
+		sp.LiveBytes += int64(m.Address.size)
 		return nil
 	})
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 type Reader struct {
 	s *Store // without goroutines, batches and pages
 
-	shared   map[Address]bool  // of messages that several logs have; nil until asked for
-	lost     map[uint64]bool // whether body pages were lost with what was not synced
-	verified map[uint64]bool // body pages whose checksum was right
+	shared   map[Address]bool // of messages that several logs have; nil until asked for
+	lost     map[uint64]bool  // whether body pages were lost with what was not synced
+	verified map[uint64]bool  // body pages whose checksum was right
 }
 
 // OpenReader opens the store in Options.Dir for reading. What is not a store is
@@ -130,7 +130,7 @@ type Indexed struct {
 	Meta     Meta
 	HeadSize int
 	BodySize int
-	Address    Address
+	Address  Address
 	// Shared says that another log has a message at the same place.
 	Shared bool
 }
