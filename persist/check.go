@@ -357,7 +357,7 @@ func (r *Reader) Space() (sp Space, err error) {
 	if err := r.pages(func(*storedPage) error { sp.IndexPages++; return nil }); err != nil {
 		return sp, err
 	}
-	seen := make(map[Place]bool)
+	seen := make(map[Address]bool)
 	err = r.Index(func(m Indexed) error {
 		if m.Shared {
 			if seen[m.Address] {
