@@ -144,10 +144,10 @@ func TestReaderAfterAKill(t *testing.T) {
 	if found, _ := problems(r); len(found) > 0 {
 		t.Errorf("problems: %q", found)
 	}
-	places := map[Place]int{}
+	places := map[Address]int{}
 	if err := r.Index(func(m Indexed) error {
 		if m.Shared {
-			places[m.Place]++
+			places[m.Address]++
 		}
 		return nil
 	}); err != nil {

@@ -61,7 +61,7 @@ func describe(head, body []byte) content {
 }
 
 func inWords(head, body []byte) (content, error) {
-	m, err := queue.ReadStored(head, body)
+	m, err := queue.RecoverMessage(head, body)
 	if err != nil {
 		return content{}, err
 	}
