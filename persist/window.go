@@ -203,7 +203,7 @@ func (r *windowReader) readRun(txn *badger.Txn, first uint64, run []storedEntry)
 	s := r.log.store
 	page := s.bodyPageOf(run)
 	if page.parts > 1 {
-		return r.readLarge(txn, page, first, &run[0])
+		return r.readLarge(txn, page, first, run)
 	}
 	var inner error
 	err := s.readPart(txn, page, 0, func(payload []byte) error {
@@ -225,9 +225,10 @@ func (r *windowReader) readRun(txn *badger.Txn, first uint64, run []storedEntry)
 	return err
 }
 
-// readLarge reads a message that has body pages of its own.
-func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, e *storedEntry) error {
-	data := make([]byte, 0, e.size())
+// readLarge reads a message that has body pages of its own. The queue may have
+// it more than once.
+func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, run []storedEntry) error {
+	data := make([]byte, 0, run[0].size())
 	for part := range uint64(page.parts) {
 		err := r.log.store.readPart(txn, page, part, func(payload []byte) error {
 			data = append(data, payload...)
@@ -237,10 +238,15 @@ func (r *windowReader) readLarge(txn *badger.Txn, page *bodyPage, first uint64, 
 			return err
 		}
 	}
-	if int64(len(data)) != e.size() {
-		return r.log.store.corrupt(appendIDKey(nil, prefixBody, page.id), errShort)
+	for i := range run {
+		if int64(len(data)) != run[i].size() {
+			return r.log.store.corrupt(appendIDKey(nil, prefixBody, page.id), errShort)
+		}
+		if err := r.hand(first, &run[i], data); err != nil {
+			return err
+		}
 	}
-	return r.hand(first, e, data)
+	return nil
 }
 
 // hand gives fn one message.

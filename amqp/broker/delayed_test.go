@@ -124,7 +124,7 @@ func TestDelayed(t *testing.T) {
 			t.Errorf("after 30 s (-want +got):\n%s", diff)
 		}
 		b.Clock.Advance(30 * time.Second)
-		e, _, ok, _ := q.Get(true)
+		e, _, ok := getNow(q, true)
 		if !ok || string(e.Message.Content) != "third" || e.Redelivered || e.Message.Exchange != "x" || e.Message.RoutingKey != "k" {
 			t.Fatalf("after a minute: %v %+v", ok, e)
 		}

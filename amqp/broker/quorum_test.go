@@ -173,7 +173,7 @@ func TestQuorumSurvivesRestart(t *testing.T) {
 		m.Track(nil, 0)
 		q.Publish(m)
 	}
-	e, _, _, _ := q.Get(false)
+	e, _, _ := getNow(q, false)
 	q.Return([]queue.Entry{e}, queue.Failed)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestQuorumSurvivesRestart(t *testing.T) {
 		q, _ := guest(t, b).v.Queue("q")
 		var got []queue.Entry
 		for range 3 {
-			e, _, ok, _ := q.Get(false)
+			e, _, ok := getNow(q, false)
 			if !ok {
 				t.Fatal("a message is missing")
 			}

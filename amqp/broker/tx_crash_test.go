@@ -121,7 +121,7 @@ func (g *game) move(random *rand.Rand, s *session) (t queue.Transaction, tokens 
 	stamp = g.stamp.Add(1)
 	for range 1 + random.IntN(3) {
 		q, _ := s.v.Queue(g.queues[random.IntN(len(g.queues))])
-		e, _, ok, _ := q.Get(false)
+		e, _, ok := getNow(q, false)
 		if !ok {
 			continue
 		}
