@@ -293,6 +293,7 @@ func deadRoutingCases() []Case {
 				ch.Publish("", t.Q, "lost", "a", "lost too")
 				ch.rejectNext(t.Q)
 				ch.WantCount(t.Q, 2, 0)
+				time.Sleep(300 * time.Millisecond) // nothing tells that a dead letter has gone nowhere
 				ch.Exchange(t.X, "fanout")
 				ch.Bind(t.Q2, t.X, "")
 				ch.ConsumeNoAck(t.Q2, "dead")
