@@ -59,7 +59,7 @@ func free(t *testing.T, dir string) uint64 {
 func TestDiskFillsUp(t *testing.T) {
 	// On the smaller one all that is written lies in the value log file that
 	// Badger does not collect by itself.
-	for _, size := range []int{300, 400} {
+	for _, size := range []int{265, 400} {
 		t.Run(fmt.Sprint(size, "MiB"), func(t *testing.T) { fillDisk(t, size) })
 	}
 }
