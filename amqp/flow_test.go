@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -107,6 +108,19 @@ func (r *floodReader) wait(channel uint16, id frames.MethodID) (before int) {
 	}
 }
 
+// handled sends something and returns when the server has read it and run its
+// handler. Nothing is read meanwhile, so that what counts is what the server
+// puts before its answer and not what a busy machine lets pass before it looks.
+func handled(t *testing.T, c *conn, send func()) {
+	t.Helper()
+	before := c.reader.BytesRead()
+	send()
+	eventually(t, "the server has read it", func() bool { return c.reader.BytesRead() > before })
+	time.Sleep(time.Millisecond) // from the read to the handler's lock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+}
+
 // TestFlowMetering: a channel that is flooded with deliveries on a slow
 // connection does not hold up the replies and confirms of others for more than
 // the bound, and its own order stays.
@@ -116,21 +130,21 @@ func TestFlowMetering(t *testing.T) {
 			s := startSite(t, nil, Options{}).listen()
 			r := &floodReader{client: flood(t, s, size, max(3<<20/size, 8), handshake{}), size: size}
 
-			r.send(2, &frames.QueueDeclare{Queue: "other"})
+			c := s.conn(r.client)
+			handled(t, c, func() { r.send(2, &frames.QueueDeclare{Queue: "other"}) })
 			if n := r.wait(2, frames.QueueDeclareOkID); n > meterBound {
 				t.Errorf("%d octets of payload before declare-ok", n)
 			} else {
 				t.Logf("%d octets of payload before declare-ok", n)
 			}
-			r.publish(3, "other", transient, []byte("hello"))
+			handled(t, c, func() { r.publish(3, "other", transient, []byte("hello")) })
 			if n := r.wait(3, frames.BasicAckID); n > meterBound {
 				t.Errorf("%d octets of payload before the confirm", n)
 			}
-			r.send(4, &frames.ChannelOpen{})
+			handled(t, c, func() { r.send(4, &frames.ChannelOpen{}) })
 			if n := r.wait(4, frames.ChannelOpenOkID); n > meterBound {
 				t.Errorf("%d octets of payload before open-ok", n)
 			}
-			c := s.conn(r.client)
 			c.mu.Lock()
 			flooded := c.channels[1]
 			c.mu.Unlock()
