@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/google/go-cmp/cmp"
@@ -156,7 +157,7 @@ func appendNow(t testing.TB, s *Stream, first uint64, body string) {
 // waitCount waits until there are so many keys of a prefix.
 func waitCount(t testing.TB, s *Store, prefix byte, want int) {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if countKeys(t, s)[prefix] == want {
 			return
 		}
