@@ -3,6 +3,8 @@ package persist
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"sort"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -136,7 +138,7 @@ type windowReader struct {
 // read reads messages an index page at a time.
 func (r *windowReader) read(txn *badger.Txn, seqs []uint64) error {
 	for len(seqs) > 0 {
-		first, err := r.pageOf(seqs[0])
+		first, end, err := r.pageOf(seqs[0])
 		if err != nil {
 			return err
 		}
@@ -145,7 +147,7 @@ func (r *windowReader) read(txn *badger.Txn, seqs []uint64) error {
 		if err != nil {
 			return err
 		}
-		n := r.choose(entries, first, seqs)
+		n := r.choose(entries, first, end, seqs)
 		if n == 0 {
 			return r.log.store.corrupt(key, fmt.Errorf("message %d is not on it", seqs[0]))
 		}
@@ -157,25 +159,34 @@ func (r *windowReader) read(txn *badger.Txn, seqs []uint64) error {
 	return nil
 }
 
-// pageOf finds the index page that has a message.
-func (r *windowReader) pageOf(seq uint64) (first uint64, err error) {
+// pageOf finds the index page that has a message, and the number from which on
+// the next page has them. What a page has from there on is settled, and the
+// numbers were given again: a start goes on behind the last message that is
+// left.
+func (r *windowReader) pageOf(seq uint64) (first, end uint64, err error) {
 	s := r.log.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.counted = r.log.returns != nil
 	p := r.log.pageOf(seq)
 	if p == nil || p.dead || p.batch != nil {
-		return 0, fmt.Errorf("message %d is not on disk", seq)
+		return 0, 0, fmt.Errorf("message %d is not on disk", seq)
 	}
-	return p.first, nil
+	end = math.MaxUint64
+	pages := r.log.pages
+	if i := sort.Search(len(pages), func(i int) bool { return pages[i].first > seq }); i < len(pages) {
+		end = pages[i].first
+	}
+	return p.first, end, nil
 }
 
-// choose puts those entries of an index page into live that are asked for, as
-// far as they are the next ones.
-func (r *windowReader) choose(entries []storedEntry, first uint64, seqs []uint64) (n int) {
+// choose puts those entries of an index page before end into live that are
+// asked for, as far as they are the next ones.
+func (r *windowReader) choose(entries []storedEntry, first, end uint64, seqs []uint64) (n int) {
 	r.live = r.live[:0]
 	for i := range entries {
-		if n < len(seqs) && first+uint64(entries[i].seqOff) == seqs[n] {
+		seq := first + uint64(entries[i].seqOff)
+		if n < len(seqs) && seq < end && seq == seqs[n] {
 			r.live = append(r.live, entries[i])
 			n++
 		}

@@ -196,3 +196,51 @@ func TestWindowsWhileOthersSettle(t *testing.T) {
 		wg.Go(func() { l.Settle(seqs...) })
 	}
 }
+
+// Numbers are given again after a start when the last messages were settled;
+// the old page still has the settled ones.
+func TestWindowsOfReusedNumbers(t *testing.T) {
+	s := openDir(t, t.TempDir())
+	l := s.Log(s.NextID())
+	add := func(from, to uint64, body string) {
+		g := new(Group)
+		for seq := from; seq <= to; seq++ {
+			m := newMessage(nil, 0, "head", fmt.Sprint(body, seq))
+			g.Append(l, seq, &m.Record, Meta{})
+		}
+		s.Submit(g, nil, 0)
+		barrier(t, s)
+	}
+	add(1, 20, "old ")
+	for seq := uint64(11); seq <= 20; seq++ {
+		l.Settle(seq)
+	}
+	barrier(t, s)
+	s = reopen(t, s)
+	l = s.Log(l.ID())
+	l.Survey(func(*Surveyed) {})
+	add(11, 15, "new ")
+	add(16, 18, "newer ")
+	check := func() {
+		t.Helper()
+		var want []windowed
+		for seq := uint64(1); seq <= 18; seq++ {
+			body := fmt.Sprint("old ", seq)
+			if seq > 15 {
+				body = fmt.Sprint("newer ", seq)
+			} else if seq > 10 {
+				body = fmt.Sprint("new ", seq)
+			}
+			want = append(want, windowed{Message: got{seq, "head", body}})
+		}
+		for range 5 {
+			checkWindow(t, l, want)
+			want = sample(want)
+		}
+	}
+	check()
+	s = reopen(t, s)
+	l = s.Log(l.ID())
+	checkWindows(t, l)
+	check()
+}

@@ -279,8 +279,8 @@ func TestBacklogCostsLittleMemory(t *testing.T) {
 				}
 			}
 			calm(q)
-			// A bound that 1 of 4 messages in memory would break; Badger's own memory is in it as well.
-			if cost := used() - before; cost > messages*size/4 {
+			// The store's own memory for the pages is in it.
+			if cost := used() - before; cost > messages*size/5 {
 				t.Errorf("%d messages of %d bytes cost %d bytes", messages, size, cost)
 			}
 			if n := q.Counts(); n.Ready != messages || n.ReadyBytes != messages*size {
