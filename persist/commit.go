@@ -222,6 +222,8 @@ func (s *Store) commit(c *committed) {
 	crashPoint("sealed")
 	if mutantEarly {
 		s.tell(c, nil)
+		s.writer.notifier.flush()
+		time.Sleep(mutantEarlyBy)
 	}
 	err := s.failure()
 	if err == nil {

@@ -2,6 +2,11 @@
 
 package persist
 
+import "time"
+
+// mutantEarlyBy is how long before the commit it confirms.
+const mutantEarlyBy = 20 * time.Millisecond
+
 // mutantEarly confirms before the commit; mutantForgets is the first byte of
 // the keys that commits leave out.
 var (
