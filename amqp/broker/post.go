@@ -2,6 +2,8 @@ package broker
 
 import (
 	"bytes"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/warrenmq/warren/exchange"
@@ -20,13 +22,50 @@ func (v *VHost) Post(c *Client, p *Publication, body []byte) (routed bool, err e
 		return false, err
 	}
 	m := p.Compose(&a, bytes.Clone(body))
-	t := queue.Transaction{Enqueues: []queue.Enqueue{{Message: m, Queues: queues}}}
+	return true, v.commit(queue.Transaction{Enqueues: []queue.Enqueue{{Message: m, Queues: queues}}})
+}
+
+// GetNow is Queue.Get with acknowledgement for those inside that can wait for a
+// message to be read from disk. What it gives is to be ended with EndGot.
+func (q *Queue) GetNow() (e queue.Entry, left int, ok bool, err error) {
+	for {
+		e, left, ok, err = q.Get(false)
+		if !errors.Is(err, queue.ErrLoading) {
+			return e, left, ok, err
+		}
+		ready := make(chan struct{})
+		q.Await(func() { close(ready) })
+		<-ready
+	}
+}
+
+// EndGot ends or returns messages that GetNow has given, and returns when that
+// is durable. The caller must not hold a lock of the broker.
+func (v *VHost) EndGot(q *Queue, entries []queue.Entry, fate queue.Fate) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return v.commit(queue.Transaction{Settlements: []queue.Settlement{{Queue: q.Queue, Entries: entries, Fate: fate}}})
+}
+
+// commit does a transaction and waits for the store.
+func (v *VHost) commit(t queue.Transaction) error {
 	stored := make(chan error, 1)
 	journaled, err := queue.Commit(t, v.broker.store, &afterBarrier{func(err error) { stored <- err }}, 0)
 	if err != nil || !journaled {
-		return true, err
+		return err
 	}
-	return true, <-stored
+	return <-stored
+}
+
+// Settled calls done when everything that was settled before it is durable; at
+// once, on the caller's goroutine, when nothing is outstanding.
+func (b *Broker) Settled(done func(error)) {
+	if b.store == nil {
+		done(nil)
+		return
+	}
+	b.store.Barrier(&afterBarrier{done}, 0)
 }
 
 // Uptime is how long the broker has been open.
@@ -34,5 +73,8 @@ func (b *Broker) Uptime() time.Duration { return b.Clock.ConnectionNow().Sub(b.o
 
 // ExchangeTypes lists the types of exchange that can be declared.
 func (b *Broker) ExchangeTypes() []string {
-	return []string{exchange.TypeDirect, exchange.TypeFanout, exchange.TypeHeaders, exchange.TypeTopic}
+	return slices.DeleteFunc([]string{
+		exchange.TypeDirect, exchange.TypeFanout, exchange.TypeHeaders, exchange.TypeTopic, exchange.TypeConsistentHash,
+		typeDelayed, exchange.TypeLocalRandom, exchange.TypeModulusHash, exchange.TypeRandom, typeRecentHistory,
+	}, func(typ string) bool { return !knownExchangeType(b.Profile, typ) })
 }

@@ -184,25 +184,12 @@ func (q *request) readDefinitions() (object, error) {
 	return o, nil
 }
 
-// Import takes definitions in RabbitMQ's JSON format, as a start with a
-// definitions file does. The error says what cannot be taken; nothing has been
-// changed then, unless the broker itself failed on the way.
-func (a *API) Import(r io.Reader) error {
-	o := object{}
-	d := json.NewDecoder(r)
-	d.UseNumber()
-	if err := d.Decode(&o); err != nil {
-		return fmt.Errorf("read definitions: %w", err)
-	}
-	return a.take(o, "", "")
-}
-
 func importAll(q *request) (any, error) {
 	o, err := q.readDefinitions()
 	if err != nil {
 		return nil, err
 	}
-	return nil, q.api.take(o, "", q.user.Name)
+	return nil, q.api.take(o, "")
 }
 
 func importVHost(q *request) (any, error) {
@@ -210,7 +197,7 @@ func importVHost(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, q.api.take(o, q.vhost.Name, q.user.Name)
+	return nil, q.api.take(o, q.vhost.Name)
 }
 
 // step is one definition that was read and can be done.
@@ -222,16 +209,15 @@ type step struct {
 // plan is an import that was read as a whole.
 type plan struct {
 	api    *API
-	vhost  string // of objects that name none
-	user   string
+	vhost  string          // of objects that name none
 	vhosts map[string]bool // that there will be
 	steps  []step
 }
 
 // take reads all definitions and, if all can be read, does them in order. what
 // the broker itself refuses ends it.
-func (a *API) take(o object, vhost, user string) error {
-	p := &plan{api: a, vhost: vhost, user: user, vhosts: map[string]bool{}}
+func (a *API) take(o object, vhost string) error {
+	p := &plan{api: a, vhost: vhost, vhosts: map[string]bool{}}
 	for _, v := range a.broker.VHosts() {
 		p.vhosts[v.Name] = true
 	}
@@ -353,16 +339,22 @@ func (p *plan) vhostOf(o object) (string, error) {
 	return "", badRequest([]any{"no_such_vhost", name})
 }
 
+// named gives an object's virtual host and name.
+func (p *plan) named(o object) (vhost, name string, err error) {
+	if vhost, err = p.vhostOf(o); err == nil {
+		name, err = text(o, "name")
+	}
+	return vhost, name, err
+}
+
 func (p *plan) readPermission(o object) (func() error, error) {
 	vhost, err := p.vhostOf(o)
 	if err != nil {
 		return nil, err
 	}
 	d := auth.Permission{VHost: vhost}
-	for key, field := range map[string]*string{"user": &d.User, "configure": &d.Configure, "write": &d.Write, "read": &d.Read} {
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"user", &d.User}, {"configure", &d.Configure}, {"write", &d.Write}, {"read", &d.Read}}); err != nil {
+		return nil, err
 	}
 	return func() error {
 		return wait(func(done func(error)) (bool, error) { return true, p.api.broker.Users.PutPermission(d, done) })
@@ -375,10 +367,8 @@ func (p *plan) readTopicPermission(o object) (func() error, error) {
 		return nil, err
 	}
 	d := auth.TopicPermission{VHost: vhost}
-	for key, field := range map[string]*string{"user": &d.User, "exchange": &d.Exchange, "write": &d.Write, "read": &d.Read} {
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"user", &d.User}, {"exchange", &d.Exchange}, {"write", &d.Write}, {"read", &d.Read}}); err != nil {
+		return nil, err
 	}
 	return func() error {
 		return wait(func(done func(error)) (bool, error) { return true, p.api.broker.Users.PutTopicPermission(d, done) })
@@ -403,11 +393,7 @@ func importer() *broker.Client {
 }
 
 func (p *plan) readExchange(o object) (func() error, error) {
-	vhost, err := p.vhostOf(o)
-	if err != nil {
-		return nil, err
-	}
-	name, err := text(o, "name")
+	vhost, name, err := p.named(o)
 	if err != nil {
 		return nil, err
 	}
@@ -424,11 +410,7 @@ func (p *plan) readExchange(o object) (func() error, error) {
 }
 
 func (p *plan) readQueue(o object) (func() error, error) {
-	vhost, err := p.vhostOf(o)
-	if err != nil {
-		return nil, err
-	}
-	name, err := text(o, "name")
+	vhost, name, err := p.named(o)
 	if err != nil {
 		return nil, err
 	}
@@ -452,10 +434,8 @@ func (p *plan) readBinding(o object) (func() error, error) {
 	}
 	r := broker.BindRequest{}
 	kind := ""
-	for key, field := range map[string]*string{"source": &r.Source, "destination": &r.Destination, "routing_key": &r.Key, "destination_type": &kind} {
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"source", &r.Source}, {"destination", &r.Destination}, {"routing_key", &r.Key}, {"destination_type", &kind}}); err != nil {
+		return nil, err
 	}
 	switch kind {
 	case "queue":

@@ -53,11 +53,7 @@ func (p *plan) readGlobal(o object) (func() error, error) {
 }
 
 func (p *plan) readPolicy(o object) (func() error, error) {
-	vhost, err := p.vhostOf(o)
-	if err != nil {
-		return nil, err
-	}
-	name, err := text(o, "name")
+	vhost, name, err := p.named(o)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +81,8 @@ func (p *plan) parsePolicy(name string, o object) (broker.Policy, error) {
 
 func (p *plan) readParameter(o object) (func() error, error) {
 	var component, name string
-	for key, field := range map[string]*string{"component": &component, "name": &name} {
-		var err error
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"component", &component}, {"name", &name}}); err != nil {
+		return nil, err
 	}
 	value := o["value"]
 	if err := p.api.broker.CheckParameter(component, name, value); err != nil {

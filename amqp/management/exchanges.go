@@ -92,10 +92,8 @@ func readExchange(name string, o object) (*frames.ExchangeDeclare, error) {
 			return nil, err
 		}
 	}
-	for key, flag := range map[string]*bool{"durable": &m.Durable, "auto_delete": &m.AutoDelete, "internal": &m.Internal} {
-		if *flag, err = boolean(o, key); err != nil {
-			return nil, err
-		}
+	if err := booleans(o, []field[bool]{{"durable", &m.Durable}, {"auto_delete", &m.AutoDelete}, {"internal", &m.Internal}}); err != nil {
+		return nil, err
 	}
 	m.Arguments, err = jsonTable(o["arguments"])
 	return m, err

@@ -15,6 +15,7 @@ import (
 	"github.com/warrenmq/warren/amqp/broker"
 	"github.com/warrenmq/warren/amqp/management"
 	"github.com/warrenmq/warren/frames/compat"
+	"github.com/warrenmq/warren/persist"
 )
 
 // newAPI serves the API of a broker in memory.
@@ -264,5 +265,64 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 	if status, _, _ := call(t, s, "guest:guest", "GET", "/vhosts/v", ""); status != 404 {
 		t.Errorf("the virtual host of a refused import is there: %d", status)
+	}
+}
+
+// Messages that are on disk are got as those in memory are, and ended on disk.
+func TestGetFromDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serve := func() (*httptest.Server, *broker.Broker) {
+		store, err := persist.Open(persist.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := broker.Open(broker.Options{Store: store, BodyBudget: 1, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return httptest.NewServer(management.New(management.Options{Broker: b, Version: "test"})), b
+	}
+	stop := func(s *httptest.Server, b *broker.Broker) {
+		s.Close()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	const messages = 40
+	s, b := serve()
+	call(t, s, "guest:guest", "PUT", "/queues/%2F/q", `{"durable":true}`)
+	for i := range messages {
+		body := fmt.Sprintf(`{"properties":{"delivery_mode":2},"routing_key":"q","payload":"%d","payload_encoding":"string"}`, i)
+		if status, answer, _ := call(t, s, "guest:guest", "POST", "/exchanges/%2F/amq.default/publish", body); status != 200 {
+			t.Fatalf("publish: %d %s", status, answer)
+		}
+	}
+	stop(s, b)
+	for _, r := range []struct {
+		mode    string
+		take, n int // asked for, and left in the queue
+	}{{"ack_requeue_true", messages, messages}, {"ack_requeue_false", 10, messages - 10}, {"reject_requeue_false", 100, 0}} {
+		s, b := serve() // nothing of the queue is in memory now
+		status, answer, _ := call(t, s, "guest:guest", "POST", "/queues/%2F/q/get", fmt.Sprintf(`{"count":%d,"ackmode":%q,"encoding":"auto"}`, r.take, r.mode))
+		var got []struct{ Payload string }
+		if err := json.Unmarshal([]byte(answer), &got); status != 200 || err != nil {
+			t.Fatalf("%s: %d %s", r.mode, status, answer)
+		}
+		for i, m := range got {
+			first := messages - len(got)
+			if r.take < messages {
+				first = 0
+			}
+			if m.Payload != fmt.Sprint(first+i) {
+				t.Fatalf("%s: message %d is %s", r.mode, i, m.Payload)
+			}
+		}
+		v, _ := b.VHost("/")
+		q, _ := v.Queue("q")
+		if n := q.Counts(); n.Ready != r.n || n.Unacked != 0 {
+			t.Errorf("%s: %+v, want %d ready", r.mode, n, r.n)
+		}
+		stop(s, b)
 	}
 }

@@ -195,7 +195,28 @@ func readPayload(o object) ([]byte, error) {
 }
 
 // ackModes are what can be done with messages that were got.
-var ackModes = []string{"ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"}
+var ackModes = []struct {
+	name string
+	fate queue.Fate
+}{
+	{"ack_requeue_true", queue.Requeue}, {"ack_requeue_false", queue.Acknowledge},
+	{"reject_requeue_true", queue.Fail}, {"reject_requeue_false", queue.Refuse},
+}
+
+// ackMode finds a mode by its name.
+func (q *request) ackMode(v any) (queue.Fate, error) {
+	var names []string
+	for _, m := range ackModes {
+		if v == m.name {
+			return m.fate, nil
+		}
+		names = append(names, m.name)
+	}
+	if q.api.v4() {
+		return 0, badRequest(fmt.Sprintf("Invalid ackmode value: %v. Valid values are: %s", v, strings.Join(names, ", ")))
+	}
+	return 0, &failure{http.StatusInternalServerError, "internal_server_error", "unknown ackmode"}
+}
 
 // getMost is how many messages one request gets at most.
 const getMost = 50000
@@ -213,12 +234,9 @@ func getMessages(q *request) (any, error) {
 	if !ok {
 		return nil, badRequest([]any{"not_integer", o["count"]})
 	}
-	mode, _ := o["ackmode"].(string)
-	if !strings.Contains(" "+strings.Join(ackModes, " ")+" ", " "+mode+" ") {
-		if q.api.v4() {
-			return nil, badRequest(fmt.Sprintf("Invalid ackmode value: %v. Valid values are: %s", o["ackmode"], strings.Join(ackModes, ", ")))
-		}
-		return nil, &failure{http.StatusInternalServerError, "internal_server_error", "unknown ackmode"}
+	fate, err := q.ackMode(o["ackmode"])
+	if err != nil {
+		return nil, err
 	}
 	if e := o["encoding"]; e != "auto" && e != "base64" {
 		return nil, badRequest("Unsupported encoding. Please use auto or base64.")
@@ -236,17 +254,17 @@ func getMessages(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.take(u, int(min(count, getMost)), mode, o["encoding"] == "base64", truncate)
+	return q.take(u, int(min(count, getMost)), fate, o["encoding"] == "base64", truncate)
 }
 
-// take gets messages and gives them back or settles them.
-func (q *request) take(u *broker.Queue, count int, mode string, base64Only bool, truncate int64) (any, error) {
+// take gets messages and ends them as the request says.
+func (q *request) take(u *broker.Queue, count int, fate queue.Fate, base64Only bool, truncate int64) (any, error) {
 	all := []object{}
 	var entries []queue.Entry
 	for range count {
-		e, left, ok, err := u.Get(false)
+		e, left, ok, err := u.GetNow()
 		if err != nil {
-			return nil, errNotFound
+			return nil, errNotFound // deleted meanwhile, with what was taken
 		}
 		if !ok {
 			break
@@ -254,15 +272,7 @@ func (q *request) take(u *broker.Queue, count int, mode string, base64Only bool,
 		entries = append(entries, e)
 		all = append(all, messageObject(&e, left, base64Only, truncate))
 	}
-	switch mode {
-	case "ack_requeue_false":
-		u.Settle(entries)
-	case "reject_requeue_false":
-		u.Reject(entries)
-	default:
-		u.Requeue(entries)
-	}
-	return all, nil
+	return all, q.vhost.EndGot(u, entries, fate)
 }
 
 func messageObject(e *queue.Entry, left int, base64Only bool, truncate int64) object {

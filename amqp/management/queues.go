@@ -106,10 +106,8 @@ func putQueue(q *request) (any, error) {
 func readQueue(name string, o object) (*frames.QueueDeclare, error) {
 	m := &frames.QueueDeclare{Queue: name}
 	var err error
-	for key, flag := range map[string]*bool{"durable": &m.Durable, "auto_delete": &m.AutoDelete} {
-		if *flag, err = boolean(o, key); err != nil {
-			return nil, err
-		}
+	if err := booleans(o, []field[bool]{{"durable", &m.Durable}, {"auto_delete", &m.AutoDelete}}); err != nil {
+		return nil, err
 	}
 	m.Arguments, err = jsonTable(o["arguments"])
 	return m, err
@@ -133,6 +131,11 @@ func purgeQueue(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = q.vhost.PurgeQueue(q.client(), u.Name)
-	return nil, err
+	return nil, q.await(func(done func(error)) (bool, error) {
+		_, journaled, err := q.vhost.PurgeQueue(q.client(), u.Name)
+		if journaled {
+			q.api.broker.Settled(done)
+		}
+		return journaled, err
+	})
 }

@@ -286,10 +286,8 @@ func putPermission(q *request) (any, error) {
 	}
 	_, existed := q.api.broker.Users.Permission(user, vhost)
 	p := auth.Permission{User: user, VHost: vhost}
-	for key, field := range map[string]*string{"configure": &p.Configure, "write": &p.Write, "read": &p.Read} {
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"configure", &p.Configure}, {"write", &p.Write}, {"read", &p.Read}}); err != nil {
+		return nil, err
 	}
 	if err := q.await(func(done func(error)) (bool, error) { return true, q.api.broker.Users.PutPermission(p, done) }); err != nil {
 		return nil, q.userRefusal(err)
@@ -341,10 +339,8 @@ func putTopicPermission(q *request) (any, error) {
 		return nil, badRequest("vhost_or_user_not_found")
 	}
 	p := auth.TopicPermission{User: user, VHost: vhost}
-	for key, field := range map[string]*string{"exchange": &p.Exchange, "write": &p.Write, "read": &p.Read} {
-		if *field, err = text(o, key); err != nil {
-			return nil, err
-		}
+	if err := texts(o, []field[string]{{"exchange", &p.Exchange}, {"write", &p.Write}, {"read", &p.Read}}); err != nil {
+		return nil, err
 	}
 	_, existed := q.api.broker.Users.TopicPermission(user, vhost, p.Exchange)
 	if err := q.await(func(done func(error)) (bool, error) { return true, q.api.broker.Users.PutTopicPermission(p, done) }); err != nil {

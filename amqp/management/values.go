@@ -156,6 +156,32 @@ func text(o object, key string) (string, error) {
 // printedWidth is where RabbitMQ's printer of terms begins to break lists.
 const printedWidth = 72
 
+// field is a key of an object and where its value goes.
+type field[T any] struct {
+	key  string
+	into *T
+}
+
+// texts reads several strings; the first that is none is the error.
+func texts(o object, all []field[string]) (err error) {
+	for _, f := range all {
+		if *f.into, err = text(o, f.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// booleans reads several booleans; the first that is none is the error.
+func booleans(o object, all []field[bool]) (err error) {
+	for _, f := range all {
+		if *f.into, err = boolean(o, f.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // needs refuses an object that lacks a key, in RabbitMQ's words.
 func needs(o object, keys ...string) error {
 	var missing []string
