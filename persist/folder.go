@@ -206,23 +206,24 @@ func lockOwner(dir string) string {
 	return " (" + strings.TrimSpace(string(text)) + ")"
 }
 
-// removeUnborn removes the newest value log file and the newest memtable log
-// if they are empty. Badger makes such a file before it gives it a size; a
-// process that is killed in between leaves one behind, which Badger does not
-// open. Nothing is done in a folder that somebody uses, who may just be making
-// one.
-func removeUnborn(dir string) {
+// removeEmpty removes value log files and memtable logs without a byte in
+// them. Badger makes such a file before it gives it a size, and empties one, of
+// which nothing is needed any more, before it removes it; a process that is
+// killed in between leaves it behind, and Badger does not open it. Nothing is
+// done in a folder that somebody uses, who may just be making one.
+func removeEmpty(dir string) {
 	if inUse(dir) {
 		return
 	}
 	for _, pattern := range []string{"*.vlog", "*.mem"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern)) // sorted, and all names have the same length
-		if err != nil || len(paths) == 0 {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
 			continue
 		}
-		newest := paths[len(paths)-1]
-		if info, err := os.Stat(newest); err == nil && info.Size() == 0 {
-			_ = os.Remove(newest) // Badger will say what is wrong with it
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+				_ = os.Remove(path) // Badger will say what is wrong with it
+			}
 		}
 	}
 }

@@ -78,7 +78,7 @@ func openBadgerWith(o Options, how badger.Options, logger *badgerLogger) (db *ba
 		}
 	}()
 	if !how.ReadOnly {
-		removeUnborn(o.Dir)
+		removeEmpty(o.Dir)
 	}
 	db, err = badger.Open(how)
 	switch {
