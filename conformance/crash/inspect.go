@@ -9,7 +9,6 @@ import (
 )
 
 // inspect reads all that a restarted broker has. Its messages stay there.
-
 func inspect(b *child, l *ledger) (s state, err error) {
 	c, err := b.dial()
 	if err != nil {

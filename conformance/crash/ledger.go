@@ -244,15 +244,3 @@ func (l *ledger) allThings() (all []thing) {
 	}
 	return all
 }
-
-// count is how many messages there should be.
-func (l *ledger) count() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, f := range l.families {
-		if name == f.queue {
-			n += len(f.messages)
-		}
-	}
-	return n
-}

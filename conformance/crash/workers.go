@@ -53,7 +53,6 @@ type confirmed struct {
 
 	mu      sync.Mutex
 	waiting map[uint64]*message
-	lowest  uint64
 	onAck   func(tag uint64)
 }
 
@@ -83,18 +82,17 @@ func newConfirmed(ch *amqp091.Channel, l *ledger, window int, queues ...string) 
 }
 
 // publish sends a message as soon as the window has room.
-func (p *confirmed) publish(ctx context.Context, exchange, key string, m *message, size int) (tag uint64, err error) {
+func (p *confirmed) publish(ctx context.Context, exchange, key string, m *message, size int) error {
 	select {
 	case p.window <- struct{}{}:
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 	p.l.publish(m, nil, p.queues...)
 	p.mu.Lock()
-	tag = p.ch.GetNextPublishSeqNo()
-	p.waiting[tag] = m
+	p.waiting[p.ch.GetNextPublishSeqNo()] = m
 	p.mu.Unlock()
-	return tag, p.ch.PublishWithContext(ctx, exchange, key, false, false, persistent(m, size))
+	return p.ch.PublishWithContext(ctx, exchange, key, false, false, persistent(m, size))
 }
 
 // flush waits for all confirms.
@@ -171,7 +169,7 @@ func (p *pair) publish(ctx context.Context, c *amqp091.Connection, l *ledger, rn
 		return err
 	}
 	for ctx.Err() == nil {
-		if _, err := out.publish(ctx, p.name, "", p.in.next(), sizes(rnd)); err != nil {
+		if err := out.publish(ctx, p.name, "", p.in.next(), sizes(rnd)); err != nil {
 			return err
 		}
 		if rnd.IntN(2000) > 0 {
@@ -215,31 +213,15 @@ func (p *pair) consume(ctx context.Context, c *amqp091.Connection, l *ledger, rn
 	s := &settler{l: l, ch: ch, rnd: rnd, following: map[uint64][]*held{}}
 	out.onAck = s.confirmed
 	for n := 1; ; n++ {
-		var d amqp091.Delivery
-		var ok bool
-		select {
-		case d, ok = <-in:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if !ok {
-			return amqp091.ErrClosed
-		}
-		if err := s.take(p.queue, d); err != nil {
+		if _, err := s.next(ctx, p.queue, in); err != nil {
 			return err
 		}
 		switch {
 		case n%23 == 0:
 			err = s.roundTrip()
 		case n%17 == 0:
-			var tag uint64
-			s.mu.Lock()
-			before := s.settled
-			s.settled = nil
-			s.following[ch.GetNextPublishSeqNo()] = before
-			s.mu.Unlock()
-			tag, err = out.publish(ctx, "", p.result, p.results.next(), rnd.IntN(500))
-			_ = tag
+			s.follow(ch.GetNextPublishSeqNo())
+			err = out.publish(ctx, "", p.result, p.results.next(), rnd.IntN(500))
 		default:
 			err = s.settleSome()
 		}
@@ -263,13 +245,32 @@ type settler struct {
 	following map[uint64][]*held
 }
 
-func (s *settler) take(queue string, d amqp091.Delivery) error {
+// next takes the next delivery, which is the last of unsettled then.
+func (s *settler) next(ctx context.Context, queue string, in <-chan amqp091.Delivery) (d amqp091.Delivery, err error) {
+	ok := false
+	select {
+	case d, ok = <-in:
+	case <-ctx.Done():
+		return d, ctx.Err()
+	}
+	if !ok {
+		return d, amqp091.ErrClosed
+	}
 	h := s.l.hand(queue, d.MessageId, d.Redelivered)
 	if h == nil || !whole(d.MessageId, d.Body) {
-		return fmt.Errorf("delivery %s: %w", d.MessageId, errViolated)
+		return d, fmt.Errorf("delivery %s: %w", d.MessageId, errViolated)
 	}
 	s.unsettled = append(s.unsettled, delivery{d, h})
-	return nil
+	return d, nil
+}
+
+// follow notes that a publish of this number comes after all that was
+// acknowledged so far.
+func (s *settler) follow(tag uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.following[tag] = s.settled
+	s.settled = nil
 }
 
 // settleSome does one thing to the deliveries it has.

@@ -142,7 +142,7 @@ func (m *morgue) work(ctx context.Context, c *amqp091.Connection, l *ledger, rnd
 		go func() { done <- m.undertake(ctx, c, l, rand.New(rand.NewPCG(seed, 3)), m.queue, true) }()
 	}
 	for err == nil && ctx.Err() == nil {
-		_, err = out.publish(ctx, "", m.queue, m.in.next(), sizes(rnd))
+		err = out.publish(ctx, "", m.queue, m.in.next(), sizes(rnd))
 	}
 	for range 2 {
 		if e := <-done; err == nil {
@@ -168,17 +168,8 @@ func (m *morgue) undertake(ctx context.Context, c *amqp091.Connection, l *ledger
 	}
 	s := &settler{l: l, ch: ch, rnd: rnd, following: map[uint64][]*held{}}
 	for n := 1; ; n++ {
-		var d amqp091.Delivery
-		var ok bool
-		select {
-		case d, ok = <-in:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if !ok {
-			return amqp091.ErrClosed
-		}
-		if err := s.take(queue, d); err != nil {
+		d, err := s.next(ctx, queue, in)
+		if err != nil {
 			return err
 		}
 		if reject && rnd.IntN(3) > 0 {
