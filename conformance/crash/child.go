@@ -46,7 +46,7 @@ func start(binary, data string, env []string, args ...string) (*child, error) {
 		return nil, err
 	}
 	b := &child{exited: make(chan struct{})}
-	b.cmd = exec.Command(binary, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", ready}, args...)...)
+	b.cmd = exec.Command(binary, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--management", "off", "--prometheus", "off", "--ready-file", ready}, args...)...)
 	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
 	if err := b.cmd.Start(); err != nil {
